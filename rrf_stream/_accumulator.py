@@ -1,0 +1,246 @@
+"""The incremental core as users hold it: add pages, close arms, take snapshots.
+
+No async, no clock, no input or output: this is the part of the library for
+people with their own event loop, and the part that `open_fusion` drives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from rrf_stream._arm import Arm, arms_of
+from rrf_stream._checks import (
+    check_callable,
+    check_choice,
+    check_count,
+    check_iterable,
+    check_kernel,
+    check_kernels,
+    check_names,
+    check_weight,
+)
+from rrf_stream._hit import Key
+from rrf_stream._kernels import Kernel
+from rrf_stream._ranking import Ranking, Repeats
+from rrf_stream._scoreboard import Representative, Scoreboard
+from rrf_stream._snapshot import ArmReport, ArmStatus, Coverage, Outcome, Snapshot
+from rrf_stream.errors import FusionClosedError
+
+__all__ = ["Accumulator"]
+
+
+class _ArmState:
+    """Where one arm stands; the ranking knows what it delivered."""
+
+    __slots__ = ("closed_at", "error", "first_hit_after", "ranking", "status")
+
+    def __init__(self, ranking: Ranking) -> None:
+        self.ranking = ranking
+        self.status = ArmStatus.WAITING
+        self.error: BaseException | None = None
+        self.first_hit_after: float | None = None
+        self.closed_at: float | None = None
+
+    def report(self, now: float | None) -> ArmReport:
+        ranking = self.ranking
+        return ArmReport(
+            ranking.name,
+            self.status,
+            ranking.weight,
+            ranking.window,
+            ranking.received,
+            self.first_hit_after,
+            now if self.status.is_open else self.closed_at,
+            self.error,
+        )
+
+
+class Accumulator:
+    """Fuses rankings while they arrive; every snapshot is the exact fusion of what was added.
+
+    Whatever the order of arrival and the size of the pages, a snapshot has the hits that
+    `fuse` gives for the same rankings, bit for bit. Adding a hit is constant work; a snapshot
+    costs by the number of hits it shows, not by the number of ids seen.
+
+    Args:
+        arms: Weights by arm name, or arms, whose sources are not used. Their order decides ties.
+        top_k: How many hits a snapshot shows, at least 1.
+        window: How many ranks an arm given by its weight is read to, at least 1; None for no limit.
+        rank_constant: A finite number above 0.
+        kernel: What a rank is worth; None for `ReciprocalRank(rank_constant)`.
+        key: Gives the id of a result that is not a `Hit`; None if results are ids.
+        representative: Chooses the copy shown, from the list of all copies of an id in the
+            order of the arms, then of ranks; None for the first.
+        repeats: Whether a repeat within one arm uses up a rank ("consume") or not ("skip").
+            Either way the first occurrence counts.
+        bounds: What a snapshot says of the future: "off" for nothing.
+
+    Raises:
+        ValueError: A name, weight or option is out of its range.
+        TypeError: A value is of the wrong type.
+    """
+
+    def __init__(
+        self,
+        arms: Mapping[str, float] | Iterable[Arm],
+        *,
+        top_k: int = 10,
+        window: int | None = 100,
+        rank_constant: float = 60,
+        kernel: Kernel | None = None,
+        key: Key | None = None,
+        representative: Representative | None = None,
+        repeats: Repeats = "consume",
+        bounds: Literal["off"] = "off",
+    ) -> None:
+        check_count("top_k", top_k)
+        check_count("window", window, optional=True)
+        check_choice("repeats", repeats, ("consume", "skip"))
+        check_choice("bounds", bounds, ("off",))
+        check_callable("key", key)
+        check_callable("representative", representative)
+        shared = check_kernel(kernel, rank_constant)
+        given = _given(arms, window)
+        check_kernels([own_kernel or shared for *_, own_kernel in given])
+        rankings = [
+            Ranking(
+                name,
+                weight,
+                own_kernel or shared,
+                window=own_window,
+                skip_repeats=repeats == "skip",
+                keep_copies=representative is not None,
+                key=key,
+            )
+            for name, weight, own_window, own_kernel in given
+        ]
+        self._board = Scoreboard(rankings, top_k=top_k, representative=representative)
+        self._arms = {ranking.name: _ArmState(ranking) for ranking in rankings}
+        self._open = len(rankings)
+        self._seq = 0
+        self._status_changed = False
+
+    @property
+    def changed(self) -> bool:
+        """Whether a snapshot may show something that the last one did not."""
+        return self._status_changed or self._board.touched
+
+    @property
+    def open_arms(self) -> list[str]:
+        """The names of the arms that may still deliver, in order."""
+        return [name for name, state in self._arms.items() if state.status.is_open]
+
+    def add(self, arm: str, hits: Iterable[Any], *, at: float | None = None) -> bool:
+        """Add the next results of an arm, best first.
+
+        Results beyond the arm's window are dropped, and the arm closes as WINDOW_FULL once
+        its window is used up. If anything is wrong, nothing is added.
+
+        Args:
+            arm: The name of the arm.
+            hits: Any number of ids, `Hit` objects, or with `key` of objects.
+            at: Seconds since the start, by the caller's clock; reported, never read.
+
+        Returns:
+            Whether the arm takes more.
+
+        Raises:
+            FusionClosedError: The arm is closed.
+            ValueError: There is no such arm.
+            TypeError: `hits` is no iterable of results, or an id is not hashable.
+        """
+        state = self._state(arm)
+        if not state.status.is_open:
+            raise FusionClosedError(f"arm {arm!r} is closed ({state.status}) and takes no more hits")
+        check_iterable("hits", hits, "results")
+        ranking = state.ranking
+        self._board.extend(ranking, hits)
+        if state.status is ArmStatus.WAITING and ranking.received:
+            state.status = ArmStatus.STREAMING
+            state.first_hit_after = at
+            self._status_changed = True
+        if ranking.is_full:
+            self.close(arm, ArmStatus.WINDOW_FULL, at=at)
+            return False
+        return True
+
+    def close(
+        self, arm: str, status: ArmStatus, error: BaseException | None = None, *, at: float | None = None
+    ) -> None:
+        """Close an arm: nothing more will come from it. Closing a closed arm changes nothing.
+
+        Args:
+            arm: The name of the arm.
+            status: Why it closed; any status but WAITING and STREAMING.
+            error: What it raised, if it failed.
+            at: Seconds since the start, by the caller's clock; reported, never read.
+
+        Raises:
+            ValueError: There is no such arm, or the status is not one of a closed arm.
+        """
+        state = self._state(arm)
+        status = ArmStatus(status)
+        if status.is_open:
+            raise ValueError(f"status must be that of a closed arm, not {status.value!r}")
+        if state.status.is_open:
+            state.status = status
+            state.error = error
+            state.closed_at = at
+            self._open -= 1
+            self._status_changed = True
+
+    def status(self, arm: str) -> ArmStatus:
+        """Return where an arm stands; ValueError if there is no such arm."""
+        return self._state(arm).status
+
+    def snapshot(self, *, at: float | None = None, outcome: Outcome = Outcome.COMPLETE) -> Snapshot:
+        """Return the fused top-k of what was added so far; final if every arm is closed.
+
+        Args:
+            at: Seconds since the start, by the caller's clock; reported, never read.
+            outcome: Why the fusion ended, if it has.
+        """
+        hits = tuple(self._board.hits())
+        final = not self._open
+        self._seq += 1
+        self._status_changed = False
+        return Snapshot(
+            hits=hits,
+            seq=self._seq,
+            elapsed=at,
+            final=final,
+            outcome=outcome if final else None,
+            coverage=Coverage(tuple([state.report(at) for state in self._arms.values()])),
+        )
+
+    def rankings(self) -> dict[str, list[Any]]:
+        """Return the ids that each arm has delivered, best first.
+
+        `fuse` of them, with the same options, gives the hits of a snapshot taken now.
+        """
+        return {name: list(state.ranking.ids) for name, state in self._arms.items()}
+
+    def __repr__(self) -> str:
+        statuses = ", ".join(
+            f"{name} {state.status} {state.ranking.received}" for name, state in self._arms.items()
+        )
+        return f"<Accumulator of {len(self._board.units)} ids: {statuses}>"
+
+    def _state(self, arm: str) -> _ArmState:
+        try:
+            return self._arms[arm]
+        except (KeyError, TypeError):
+            known = ", ".join(map(repr, self._arms)) or "none"
+            raise ValueError(f"arm must be the name of one of the arms ({known}), not {arm!r}") from None
+
+
+def _given(
+    arms: Mapping[str, float] | Iterable[Arm], window: int | None
+) -> Sequence[tuple[str, float, int | None, Kernel | None]]:
+    if isinstance(arms, Mapping):
+        check_names("arms", arms)
+        for name, weight in arms.items():
+            check_weight(f"the weight of arm {name!r}", weight)
+        return [(name, weight, window, None) for name, weight in arms.items()]
+    return [(arm.name, arm.weight, arm.window, arm.kernel) for arm in arms_of(arms)]

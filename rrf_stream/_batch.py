@@ -1,0 +1,118 @@
+"""Fusion of complete rankings: the specification of the stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rrf_stream._checks import (
+    check_callable,
+    check_choice,
+    check_count,
+    check_iterable,
+    check_kernel,
+    check_names,
+    check_weight,
+)
+from rrf_stream._hit import Key
+from rrf_stream._kernels import Kernel
+from rrf_stream._ranking import Ranking, Repeats
+from rrf_stream._scoreboard import Representative, Scoreboard, Ties
+from rrf_stream._snapshot import FusedHit
+
+__all__ = ["fuse"]
+
+
+def fuse(
+    rankings: Mapping[str, Iterable[Any]] | Iterable[Iterable[Any]],
+    *,
+    weights: Mapping[str, float] | Sequence[float] | None = None,
+    rank_constant: float = 60,
+    top_k: int | None = None,
+    key: Key | None = None,
+    representative: Representative | None = None,
+    repeats: Repeats = "consume",
+    ties: Ties = "first-seen",
+    kernel: Kernel | None = None,
+) -> list[FusedHit]:
+    """Fuse complete rankings by rank.
+
+    The score of a document is the exact sum, over the rankings that hold it, of
+    weight / (rank_constant + rank), with ranks from 1. Equal scores are ordered by who was
+    seen first: by the lowest ranking that holds the document, then by its rank there.
+
+    Args:
+        rankings: Results of each arm, best first: by arm name, or in a list; the arms are then
+            named `list_0`, `list_1`, ... Every ranking is read once and never changed.
+        weights: A finite weight of at least 0 by arm name (1 if not given), or for a list of
+            rankings one each. With weight 0 a ranking lists nothing by itself.
+        rank_constant: A finite number above 0.
+        top_k: How many hits to return, at least 1; None for all.
+        key: Gives the id of a result that is not a `Hit`; None if results are ids.
+        representative: Chooses the copy shown, from the list of all copies of an id in the
+            order of the arms, then of ranks; None for the first.
+        repeats: Whether a repeat within one ranking uses up a rank ("consume") or not ("skip").
+            Either way the first occurrence counts.
+        ties: What decides between equal scores: "first-seen", or "id" for the smaller id.
+        kernel: What a rank is worth; None for `ReciprocalRank(rank_constant)`.
+
+    Returns:
+        The hits, best first.
+
+    Raises:
+        ValueError: A name, weight or option is out of its range.
+        TypeError: A value is of the wrong type, an id is not hashable, or with `ties="id"` ids
+            cannot be compared.
+    """
+    check_count("top_k", top_k, optional=True)
+    check_choice("repeats", repeats, ("consume", "skip"))
+    check_choice("ties", ties, ("first-seen", "id"))
+    check_callable("key", key)
+    check_callable("representative", representative)
+    shared = check_kernel(kernel, rank_constant)
+    if isinstance(rankings, Mapping):
+        check_names("rankings", rankings)
+        by_name = rankings
+    else:
+        check_iterable("rankings", rankings, "rankings")
+        by_name = {f"list_{index}": ranking for index, ranking in enumerate(rankings)}
+    weight_of = _weights_by_name(by_name, weights)
+    columns = [
+        Ranking(
+            name,
+            weight_of.get(name, 1.0),
+            shared,
+            skip_repeats=repeats == "skip",
+            keep_copies=representative is not None,
+            key=key,
+        )
+        for name in by_name
+    ]
+    for name, results in by_name.items():
+        check_iterable(f"rankings[{name!r}]", results, "results")
+    board = Scoreboard(columns, top_k=top_k, representative=representative, ties=ties)
+    for column, results in zip(columns, by_name.values(), strict=True):
+        board.extend(column, results)
+    return board.hits()
+
+
+def _weights_by_name(
+    names: Iterable[str], weights: Mapping[str, float] | Sequence[float] | None
+) -> Mapping[str, float]:
+    if weights is None:
+        return {}
+    known = list(names)
+    if isinstance(weights, Mapping):
+        unknown = [name for name in weights if name not in known]
+        if unknown:
+            raise ValueError(f"weights must be for arms of the fusion ({known}), not for {unknown[0]!r}")
+        by_name = weights
+    else:
+        if isinstance(weights, str | bytes) or not isinstance(weights, Sequence):
+            raise TypeError(f"weights must be a mapping by name, or a sequence by position, not {weights!r}")
+        if len(weights) != len(known):
+            raise ValueError(f"weights must be one for each of the {len(known)} rankings, not {len(weights)}")
+        by_name = dict(zip(known, weights, strict=True))
+    for name, weight in by_name.items():
+        check_weight(f"weights[{name!r}]", weight)
+    return by_name

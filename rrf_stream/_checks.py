@@ -1,0 +1,102 @@
+"""Wrong arguments, refused: every error names the parameter and the value wanted."""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any
+
+from rrf_stream._kernels import Kernel, ReciprocalRank, exact
+
+__all__ = [
+    "check_callable",
+    "check_choice",
+    "check_count",
+    "check_iterable",
+    "check_kernel",
+    "check_kernels",
+    "check_names",
+    "check_seconds",
+    "check_weight",
+]
+
+_STANDARD = ReciprocalRank()
+
+
+def check_names(name: str, names: Iterable[Any]) -> None:
+    """Refuse arm names that are not text, empty or given twice."""
+    seen: set[str] = set()
+    for value in names:
+        if not isinstance(value, str):
+            raise TypeError(f"{name}: the name of an arm must be a string, not {value!r}")
+        if not value:
+            raise ValueError(f"{name}: the name of an arm must not be empty")
+        if value in seen:
+            raise ValueError(f"{name}: the name of each arm must be given once, not twice: {value!r}")
+        seen.add(value)
+
+
+def check_weight(name: str, value: float) -> None:
+    """Refuse a weight that is not a finite number of at least 0."""
+    if exact(name, value) < 0:
+        raise ValueError(f"{name} must be a finite number of at least 0, not {value!r}")
+
+
+def check_count(name: str, value: int | None, *, least: int = 1, optional: bool = False) -> None:
+    """Refuse anything but a whole number of at least `least`, or None where there may be no limit."""
+    if value is None and optional:
+        return
+    wanted = f"a whole number of at least {least}" + (", or None for no limit" if optional else "")
+    if not isinstance(value, Integral):
+        raise TypeError(f"{name} must be {wanted}, not {value!r}")
+    if value < least:
+        raise ValueError(f"{name} must be {wanted}, not {value!r}")
+
+
+def check_seconds(name: str, value: float | None, *, optional: bool = True) -> None:
+    """Refuse anything but a number of seconds of at least 0, or None where there may be no limit."""
+    if value is None and optional:
+        return
+    wanted = "a number of seconds of at least 0" + (", or None for no limit" if optional else "")
+    if not isinstance(value, Real):
+        raise TypeError(f"{name} must be {wanted}, not {value!r}")
+    if math.isnan(value) or value < 0:
+        raise ValueError(f"{name} must be {wanted}, not {value!r}")
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    """Refuse a word that is not one of the choices."""
+    if value not in choices:
+        raise ValueError(f"{name} must be {' or '.join(map(repr, choices))}, not {value!r}")
+
+
+def check_kernels(kernels: Iterable[Kernel]) -> None:
+    """Refuse kernels of different kinds: their contributions are not on one scale."""
+    kinds = sorted({type(kernel).__name__ for kernel in kernels})
+    if len(kinds) > 1:
+        raise ValueError(f"kernel must be of one kind in all arms of a fusion, not {' and '.join(kinds)}")
+
+
+def check_iterable(name: str, value: Any, wanted: str) -> None:
+    """Refuse what cannot be iterated over, and text, whose letters nobody means."""
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise TypeError(f"{name} must be an iterable of {wanted}, not {reprlib.repr(value)}")
+
+
+def check_callable(name: str, value: Any) -> None:
+    """Refuse what is neither None nor callable."""
+    if value is not None and not callable(value):
+        raise TypeError(f"{name} must be callable or None, not {value!r}")
+
+
+def check_kernel(kernel: Kernel | None, rank_constant: float) -> Kernel:
+    """Return the kernel that the two parameters ask for; refuse it if they ask for two."""
+    if kernel is None:
+        return _STANDARD if rank_constant == _STANDARD.rank_constant else ReciprocalRank(rank_constant)
+    if rank_constant != _STANDARD.rank_constant:
+        raise ValueError("rank_constant belongs to ReciprocalRank: give either it or kernel, not both")
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"kernel must have a method units(weight, ranks), not be {kernel!r}")
+    return kernel

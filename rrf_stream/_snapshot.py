@@ -1,0 +1,307 @@
+"""What users hold: an immutable view of one moment of a fusion.
+
+Rows, of which a snapshot holds many, are named tuples: one is made in a third
+of the time that a frozen dataclass takes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+from rrf_stream.errors import DegradedError
+
+__all__ = ["ArmReport", "ArmStatus", "Coverage", "Delta", "FusedHit", "Outcome", "Snapshot"]
+
+
+class ArmStatus(StrEnum):
+    """Where an arm stands. Every status but the first two is final."""
+
+    WAITING = "waiting"
+    """Open; nothing has arrived."""
+    STREAMING = "streaming"
+    """Open; something has arrived."""
+    EXHAUSTED = "exhausted"
+    """Closed in full: the arm ended by itself."""
+    WINDOW_FULL = "window_full"
+    """Closed in full: the arm delivered its whole window."""
+    TIMED_OUT = "timed_out"
+    """Closed short: the arm's own timeout was over."""
+    IDLE = "idle"
+    """Closed short: the arm delivered nothing for its idle timeout."""
+    DEADLINE = "deadline"
+    """Closed short: the deadline of the fusion was reached."""
+    FAILED = "failed"
+    """Closed short: the arm raised."""
+    REJECTED = "rejected"
+    """Closed short: there was no thread to run the arm in."""
+    STOPPED = "stopped"
+    """Closed short: the fusion needed no more of it."""
+    CANCELLED = "cancelled"
+    """Closed short: the reader left."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether more may arrive."""
+        return self in _OPEN
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the arm closed having delivered all it was asked for."""
+        return self in _FULL
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the arm closed before it had delivered all it was asked for."""
+        return self not in _OPEN and self not in _FULL
+
+
+_OPEN = frozenset({ArmStatus.WAITING, ArmStatus.STREAMING})
+_FULL = frozenset({ArmStatus.EXHAUSTED, ArmStatus.WINDOW_FULL})
+
+
+class Outcome(StrEnum):
+    """Why a fusion ended."""
+
+    COMPLETE = "complete"
+    """Every arm had closed: in full, or by its own timeout or failure."""
+    DEADLINE = "deadline"
+    """The time budget was spent."""
+    SETTLED = "settled"
+    """Nothing that was still to come could change the top."""
+    QUORUM = "quorum"
+    """Arms with enough of the weight had ended, and the patience for the others was over."""
+    STOPPED = "stopped"
+    """The reader called `stop()`, or left."""
+    FAILED = "failed"
+    """A required arm failed."""
+
+
+class FusedHit(NamedTuple):
+    """One document of the fused ranking.
+
+    Attributes:
+        id: The id, as the first-declared arm that ranked the document gave it.
+        rank: Position in the fused ranking, from 1.
+        score: Sum of the contributions, correct to one part in 10**15 or 1e-15.
+        normalized: `score` over what all configured arms together could give at rank 1:
+            0..1, and it does not grow when an arm is missing.
+        item: The copy shown: that of the first-declared arm that returned one; None if none did.
+        items: The copy of each arm that returned one, in the order of the arms.
+        ranks: The rank in each arm that ranked the document, in the order of the arms.
+        upper: Highest score the document can still reach; None with `bounds="off"`.
+        best_rank: Best rank the document can still reach; None unless `bounds="ranks"`.
+        worst_rank: Worst rank the document can still fall to; None unless `bounds="ranks"`.
+    """
+
+    id: Any
+    rank: int
+    score: float
+    normalized: float
+    item: Any
+    items: Mapping[str, Any]
+    ranks: Mapping[str, int]
+    upper: float | None = None
+    best_rank: int | None = None
+    worst_rank: int | None = None
+
+
+class ArmReport(NamedTuple):
+    """What one arm has done so far.
+
+    Attributes:
+        name: The name of the arm.
+        status: Where it stands.
+        weight: Its weight in the fusion.
+        window: How many ranks it is read to at most; None for no limit.
+        received: Results taken from it, repeats included.
+        first_hit_after: Seconds from the start to its first result; None before that, or without a clock.
+        elapsed: Seconds from the start to its close, or to now while it is open; None without a clock.
+        error: What it raised, if it failed.
+    """
+
+    name: str
+    status: ArmStatus
+    weight: float
+    window: int | None
+    received: int
+    first_hit_after: float | None
+    elapsed: float | None
+    error: BaseException | None
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Which arms answered, and why the others did not.
+
+    Attributes:
+        arms: One report an arm, in the order of the arms.
+    """
+
+    arms: tuple[ArmReport, ...]
+
+    def __getitem__(self, name: str) -> ArmReport:
+        """Return the report of the named arm; KeyError if there is none."""
+        for report in self.arms:
+            if report.name == name:
+                return report
+        raise KeyError(name)
+
+    @property
+    def full(self) -> bool:
+        """Whether every arm delivered all it was asked for."""
+        return all(report.status.is_full for report in self.arms)
+
+    @property
+    def degraded(self) -> bool:
+        """Whether some arm closed before it had delivered all it was asked for."""
+        return any(report.status.is_short for report in self.arms)
+
+    @property
+    def reasons(self) -> tuple[ArmStatus, ...]:
+        """The statuses of the arms that closed short, each once, in the order of the arms."""
+        return tuple(dict.fromkeys(report.status for report in self.arms if report.status.is_short))
+
+    @property
+    def answered(self) -> tuple[str, ...]:
+        """The names of the arms that delivered all they were asked for."""
+        return tuple(report.name for report in self.arms if report.status.is_full)
+
+    @property
+    def weight_fraction(self) -> float:
+        """The share of the weight, 0..1, of the arms that delivered all they were asked for."""
+        heaviest = max((report.weight for report in self.arms), default=0)
+        if not heaviest:
+            return float(self.full)
+        answered = math.fsum(report.weight / heaviest for report in self.arms if report.status.is_full)
+        return answered / math.fsum(report.weight / heaviest for report in self.arms)
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """How the top-k changed between two snapshots. False if it did not.
+
+    Attributes:
+        entered: Ids that are new, best first.
+        left: Ids that are gone, in the order they had.
+        moved: The ranks before and after, for ids whose rank changed, best first.
+    """
+
+    entered: tuple[Any, ...]
+    left: tuple[Any, ...]
+    moved: Mapping[Any, tuple[int, int]]
+
+    def __bool__(self) -> bool:
+        """Return whether anything changed."""
+        return bool(self.entered or self.left or self.moved)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The fused top-k at one moment, exact for what had arrived by then.
+
+    Attributes:
+        hits: The top-k, best first.
+        seq: Number of this snapshot in its stream, from 1.
+        elapsed: Seconds since the start of the fusion; None without a clock.
+        final: Whether this is the last snapshot; exactly one of a stream is.
+        outcome: Why the fusion ended; None while it goes on.
+        coverage: Which arms answered, and why the others did not.
+        settled: Leading positions that no further event can change; None with `bounds="off"`.
+        exact: Leading positions that would be the same had every arm delivered its whole
+            window; None with `bounds="off"`.
+        contenders: Ids outside the top-k that may still enter it; None with `bounds="off"`.
+        unseen_possible: Whether an id not seen yet may still enter; None with `bounds="off"`.
+        blocking_arms: Arms that the next position waits for; None with `bounds="off"`.
+    """
+
+    hits: tuple[FusedHit, ...]
+    seq: int
+    elapsed: float | None
+    final: bool
+    outcome: Outcome | None
+    coverage: Coverage
+    settled: int | None = None
+    exact: int | None = None
+    contenders: tuple[Any, ...] | None = None
+    unseen_possible: bool | None = None
+    blocking_arms: tuple[str, ...] | None = None
+
+    @property
+    def ids(self) -> list[Any]:
+        """The ids of the hits, best first."""
+        return [hit.id for hit in self.hits]
+
+    def delta(self, previous: Snapshot | None) -> Delta:
+        """Return what changed since an earlier snapshot, or since nothing if there is none."""
+        before = {} if previous is None else {hit.id: hit.rank for hit in previous.hits}
+        after = {hit.id: hit.rank for hit in self.hits}
+        return Delta(
+            entered=tuple(id_ for id_ in after if id_ not in before),
+            left=tuple(id_ for id_ in before if id_ not in after),
+            moved={
+                id_: (before[id_], rank)
+                for id_, rank in after.items()
+                if id_ in before and before[id_] != rank
+            },
+        )
+
+    def raise_for_coverage(self) -> None:
+        """Raise if an arm closed short, like an HTTP client's `raise_for_status()`.
+
+        Raises:
+            DegradedError: The message names each such arm; its `__cause__` is the first arm's
+                own error, if one raised.
+        """
+        if not self.coverage.degraded:
+            return
+        short = [report for report in self.coverage.arms if report.status.is_short]
+        named = ", ".join(f"{report.name} ({report.status} after {report.received} hits)" for report in short)
+        cause = next((report.error for report in short if report.error is not None), None)
+        raise DegradedError(f"arms that did not answer in full: {named}", coverage=self.coverage) from cause
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the snapshot in plain JSON types.
+
+        Items are converted as far as JSON goes: mappings, sequences and dataclasses by
+        their parts, numbers that JSON lacks to None, everything else by `str`.
+        """
+        coverage = self.coverage
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        fields["hits"] = [hit._asdict() for hit in self.hits]
+        fields["coverage"] = {
+            "full": coverage.full,
+            "degraded": coverage.degraded,
+            "reasons": coverage.reasons,
+            "answered": coverage.answered,
+            "weight_fraction": coverage.weight_fraction,
+            "arms": [
+                {**report._asdict(), "error": None if report.error is None else repr(report.error)}
+                for report in coverage.arms
+            ],
+        }
+        plain: dict[str, Any] = _plain(fields)
+        return plain
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, StrEnum):
+        return str(value)
+    if value is None or isinstance(value, str | bool):
+        return value
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    return str(value)

@@ -1,0 +1,63 @@
+"""What the library raises on its own account.
+
+Wrong arguments are `ValueError` or `TypeError`, as everywhere in Python; the
+classes here are for what went wrong with a search::
+
+    RRFStreamError
+    +-- ArmError            a required arm failed; __cause__ is its own error
+    +-- DegradedError       raise_for_coverage() on an answer that lacks an arm
+    +-- FusionClosedError   the fusion or the arm takes no more (also a ValueError)
+    +-- MissingExtraError   an optional library is not installed (also an ImportError)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rrf_stream._snapshot import Coverage
+
+__all__ = ["ArmError", "DegradedError", "FusionClosedError", "MissingExtraError", "RRFStreamError"]
+
+
+class RRFStreamError(Exception):
+    """Base of every error that this library raises on its own account."""
+
+
+class ArmError(RRFStreamError):
+    """A required arm failed, so the whole fusion did.
+
+    Attributes:
+        arm: The name of the arm. Its own exception is `__cause__`.
+    """
+
+    def __init__(self, message: str, *, arm: str) -> None:
+        super().__init__(message)
+        self.arm = arm
+
+
+class DegradedError(RRFStreamError):
+    """The answer lacks at least part of what an arm should have delivered.
+
+    Attributes:
+        coverage: Which arms answered, and why the others did not.
+    """
+
+    def __init__(self, message: str, *, coverage: Coverage) -> None:
+        super().__init__(message)
+        self.coverage = coverage
+
+
+class FusionClosedError(RRFStreamError, ValueError):
+    """The fusion, or one of its arms, is closed and takes no more."""
+
+
+class MissingExtraError(RRFStreamError, ImportError):
+    """An optional library is not installed; the message names the extra that brings it."""
+
+    def __init__(self, library: str, *, extra: str) -> None:
+        super().__init__(
+            f"{library} is not installed; the extra {extra!r} brings it: pip install 'rrf-stream[{extra}]'",
+            name=library,
+        )
+        self.extra = extra

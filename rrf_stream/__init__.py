@@ -12,9 +12,13 @@ from rrf_stream._contracts import (
     rrf_fuse,
     rrf_scores,
 )
+from rrf_stream._fusion import Fusion, fuse_arms, open_fusion
 from rrf_stream._hit import Hit, Page
 from rrf_stream._kernels import Kernel, ReciprocalRank
+from rrf_stream._options import FusionOptions
+from rrf_stream._pipeline import Pipeline
 from rrf_stream._snapshot import ArmReport, ArmStatus, Coverage, Delta, FusedHit, Outcome, Snapshot
+from rrf_stream._tasks import drain
 
 __all__ = [
     "Accumulator",
@@ -24,17 +28,23 @@ __all__ = [
     "Coverage",
     "Delta",
     "FusedHit",
+    "Fusion",
+    "FusionOptions",
     "Hit",
     "Kernel",
     "Outcome",
     "Page",
+    "Pipeline",
     "RRFConfig",
     "RRFFusion",
     "ReciprocalRank",
     "ReciprocalRankFusion",
     "Snapshot",
+    "drain",
     "explain_fusion",
     "fuse",
+    "fuse_arms",
+    "open_fusion",
     "pages",
     "reciprocal_rank_fusion",
     "rrf_fuse",

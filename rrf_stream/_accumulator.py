@@ -24,7 +24,7 @@ from rrf_stream._hit import Key
 from rrf_stream._kernels import Kernel
 from rrf_stream._ranking import Ranking, Repeats
 from rrf_stream._scoreboard import Representative, Scoreboard
-from rrf_stream._snapshot import ArmReport, ArmStatus, Coverage, Outcome, Snapshot
+from rrf_stream._snapshot import ArmReport, ArmStatus, Coverage, FusedHit, Outcome, Snapshot
 from rrf_stream.errors import FusionClosedError
 
 __all__ = ["Accumulator"]
@@ -120,6 +120,8 @@ class Accumulator:
         self._open = len(rankings)
         self._seq = 0
         self._status_changed = False
+        self._shown: object = []
+        self._chosen = representative is not None
 
     @property
     def changed(self) -> bool:
@@ -127,9 +129,9 @@ class Accumulator:
         return self._status_changed or self._board.touched
 
     @property
-    def open_arms(self) -> list[str]:
-        """The names of the arms that may still deliver, in order."""
-        return [name for name, state in self._arms.items() if state.status.is_open]
+    def closed(self) -> bool:
+        """Whether every arm is closed, so that a snapshot taken now is final."""
+        return not self._open
 
     def add(self, arm: str, hits: Iterable[Any], *, at: float | None = None) -> bool:
         """Add the next results of an arm, best first.
@@ -190,9 +192,9 @@ class Accumulator:
             self._open -= 1
             self._status_changed = True
 
-    def status(self, arm: str) -> ArmStatus:
-        """Return where an arm stands; ValueError if there is no such arm."""
-        return self._state(arm).status
+    def report(self, arm: str, *, at: float | None = None) -> ArmReport:
+        """Return where an arm stands, `at` seconds after the start; ValueError if there is no such arm."""
+        return self._state(arm).report(at)
 
     def snapshot(self, *, at: float | None = None, outcome: Outcome = Outcome.COMPLETE) -> Snapshot:
         """Return the fused top-k of what was added so far; final if every arm is closed.
@@ -201,18 +203,39 @@ class Accumulator:
             at: Seconds since the start, by the caller's clock; reported, never read.
             outcome: Why the fusion ended, if it has.
         """
+        return self._snapshot(tuple(self._board.hits()), at, outcome)
+
+    def refresh(self, *, at: float | None = None) -> Snapshot | None:
+        """Return a snapshot if it shows anything that the last one did not, else None.
+
+        Args:
+            at: Seconds since the start, by the caller's clock; reported, never read.
+        """
+        if not self.changed:
+            return None
         hits = tuple(self._board.hits())
-        final = not self._open
+        if not self._status_changed and self._shows(hits) == self._shown:
+            return None
+        return self._snapshot(hits, at, Outcome.COMPLETE)
+
+    def _snapshot(self, hits: tuple[FusedHit, ...], at: float | None, outcome: Outcome) -> Snapshot:
         self._seq += 1
         self._status_changed = False
+        self._shown = self._shows(hits)
         return Snapshot(
             hits=hits,
             seq=self._seq,
             elapsed=at,
-            final=final,
-            outcome=outcome if final else None,
+            final=self.closed,
+            outcome=outcome if self.closed else None,
             coverage=Coverage(tuple([state.report(at) for state in self._arms.values()])),
         )
+
+    def _shows(self, hits: tuple[FusedHit, ...]) -> object:
+        """Return what can be compared of hits: the caller's own copies need not be comparable."""
+        if self._chosen:
+            return object()  # a copy may be another one although nothing else changed
+        return [(hit.id, hit.score, hit.ranks, hit.items.keys()) for hit in hits]
 
     def rankings(self) -> dict[str, list[Any]]:
         """Return the ids that each arm has delivered, best first.
@@ -221,11 +244,15 @@ class Accumulator:
         """
         return {name: list(state.ranking.ids) for name, state in self._arms.items()}
 
-    def __repr__(self) -> str:
-        statuses = ", ".join(
+    def describe(self) -> str:
+        """Return the live counts in words."""
+        arms = ", ".join(
             f"{name} {state.status} {state.ranking.received}" for name, state in self._arms.items()
         )
-        return f"<Accumulator of {len(self._board.units)} ids: {statuses}>"
+        return f"{len(self._board.units)} ids, {self._seq} snapshots; {arms or 'no arms'}"
+
+    def __repr__(self) -> str:
+        return f"<Accumulator {self.describe()}>"
 
     def _state(self, arm: str) -> _ArmState:
         try:

@@ -19,6 +19,7 @@ __all__ = [
     "check_kernels",
     "check_names",
     "check_seconds",
+    "check_share",
     "check_weight",
 ]
 
@@ -55,14 +56,27 @@ def check_count(name: str, value: int | None, *, least: int = 1, optional: bool 
         raise ValueError(f"{name} must be {wanted}, not {value!r}")
 
 
-def check_seconds(name: str, value: float | None, *, optional: bool = True) -> None:
-    """Refuse anything but a number of seconds of at least 0, or None where there may be no limit."""
+def check_seconds(name: str, value: float | None, *, least: float | None = 0, optional: bool = True) -> None:
+    """Refuse anything but a number of seconds of at least `least`, or None where there may be no limit."""
     if value is None and optional:
         return
-    wanted = "a number of seconds of at least 0" + (", or None for no limit" if optional else "")
+    wanted = "a number of seconds"
+    wanted += "" if least is None else f" of at least {least}"
+    wanted += ", or None for no limit" if optional else ""
     if not isinstance(value, Real):
         raise TypeError(f"{name} must be {wanted}, not {value!r}")
-    if math.isnan(value) or value < 0:
+    if math.isnan(value) or (least is not None and value < least):
+        raise ValueError(f"{name} must be {wanted}, not {value!r}")
+
+
+def check_share(name: str, value: float | None) -> None:
+    """Refuse anything but a number above 0 and at most 1, or None."""
+    if value is None:
+        return
+    wanted = "a number above 0 and at most 1, or None"
+    if not isinstance(value, Real):
+        raise TypeError(f"{name} must be {wanted}, not {value!r}")
+    if not 0 < value <= 1:
         raise ValueError(f"{name} must be {wanted}, not {value!r}")
 
 

@@ -34,6 +34,7 @@ class Ranking:
         items: The first copy of each id that came with one.
         copies: All copies of each id that came with one, if they are kept.
         received: Results taken, repeats included.
+        repeats: Whether there were any.
     """
 
     __slots__ = (
@@ -49,6 +50,7 @@ class Ranking:
         "name",
         "ranks",
         "received",
+        "repeats",
         "weight",
         "window",
     )
@@ -74,6 +76,7 @@ class Ranking:
         self.items: dict[Any, Any] = {}
         self.copies: dict[Any, list[Any]] = {}
         self.received = 0
+        self.repeats = False
         self._kernel = kernel
         self._table = tabulate(kernel, weight, window or 0)
         self._skip_repeats = skip_repeats
@@ -114,6 +117,7 @@ class Ranking:
         ):
             ids, fresh = self._sift(ids)
             new = fresh
+            self.repeats = self.repeats or len(fresh) < len(ids)
             end = used + (len(fresh) if self._skip_repeats else len(ids))
         if end > len(self._table):
             self._table = tabulate(self._kernel, self.weight, end)

@@ -97,7 +97,7 @@ class Scoreboard:
         new, contributions = ranking.extend(results)
         units = self.units
         candidates = self._candidates
-        if not ranking.lists or ranking.items:
+        if not ranking.lists or (ranking.repeats and ranking.items):
             self.touched = True  # by a rank or a copy that a hit shows
         if not ranking.lists:
             return

@@ -1,0 +1,101 @@
+"""The options of a fusion: declared, explained and checked here, and nowhere else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypedDict
+
+from rrf_stream._checks import (
+    check_callable,
+    check_choice,
+    check_count,
+    check_kernel,
+    check_seconds,
+    check_share,
+)
+from rrf_stream._hit import Key
+from rrf_stream._kernels import Kernel
+from rrf_stream._ranking import Repeats
+from rrf_stream._scoreboard import Representative
+
+__all__ = ["FusionOptions", "Settings"]
+
+
+class FusionOptions(TypedDict, total=False):
+    """What `open_fusion`, `fuse_arms` and `Pipeline` take; every option may be left out.
+
+    Attributes:
+        top_k: How many hits a snapshot shows, at least 1; 10.
+        rank_constant: A finite number above 0; 60. Small ones favour the top ranks.
+        kernel: What a rank is worth; `ReciprocalRank(rank_constant)`.
+        timeout: Seconds from the start to the final snapshot, at least 0; no limit.
+        deadline: The same as a time on the clock of the event loop, as `anyio.current_time()`
+            tells it; no limit. The earliest of this, `timeout` and the caller's own enclosing
+            anyio deadline counts.
+        key: Gives the id of a result that is not a `Hit`; results are ids.
+        representative: Chooses the copy shown, from the list of all copies of an id in the
+            order of the arms, then of ranks; the first.
+        repeats: Whether a repeat within one arm uses up a rank, "consume", or not, "skip".
+        quorum: The share of the weight, above 0 and at most 1, whose arms must have ended
+            for the fusion to end `patience` later; it waits for all arms.
+        patience: Seconds to wait for the other arms when there is a quorum, at least 0; 0.
+        until: What ends the fusion before its time: "complete", when every arm has ended.
+        min_interval: Seconds between two snapshots at the least, the final one excepted; 0.
+        bounds: What a snapshot says of the future: "off", nothing.
+        grace: Seconds that leaving the fusion waits for arms to clean up, at least 0; 0.05.
+    """
+
+    top_k: int
+    rank_constant: float
+    kernel: Kernel | None
+    timeout: float | None
+    deadline: float | None
+    key: Key | None
+    representative: Representative | None
+    repeats: Repeats
+    quorum: float | None
+    patience: float
+    until: Literal["complete"]
+    min_interval: float
+    bounds: Literal["off"]
+    grace: float
+
+
+@dataclass(slots=True, kw_only=True)
+class Settings:
+    """The options of one fusion, all there and checked.
+
+    Raises:
+        ValueError: An option is out of its range.
+        TypeError: An option is of the wrong type, or there is no such option.
+    """
+
+    top_k: int = 10
+    rank_constant: float = 60
+    kernel: Kernel | None = None
+    timeout: float | None = None
+    deadline: float | None = None
+    key: Key | None = None
+    representative: Representative | None = None
+    repeats: Repeats = "consume"
+    quorum: float | None = None
+    patience: float = 0.0
+    until: Literal["complete"] = "complete"
+    min_interval: float = 0.0
+    bounds: Literal["off"] = "off"
+    grace: float = 0.05
+
+    def __post_init__(self) -> None:
+        check_count("top_k", self.top_k)
+        check_kernel(self.kernel, self.rank_constant)
+        check_seconds("timeout", self.timeout)
+        check_seconds("deadline", self.deadline, least=None)
+        check_callable("key", self.key)
+        check_callable("representative", self.representative)
+        check_choice("repeats", self.repeats, ("consume", "skip"))
+        check_share("quorum", self.quorum)
+        check_seconds("patience", self.patience, optional=False)
+        check_choice("until", self.until, ("complete",))
+        check_seconds("min_interval", self.min_interval, optional=False)
+        check_choice("bounds", self.bounds, ("off",))
+        check_seconds("grace", self.grace, optional=False)

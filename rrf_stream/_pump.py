@@ -1,0 +1,84 @@
+"""One arm while it is read: its state, and the task that reads it."""
+
+from __future__ import annotations
+
+import math
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import anyio.lowlevel
+
+from rrf_stream._arm import Arm, close_stream, open_stream
+from rrf_stream._snapshot import ArmStatus
+
+if TYPE_CHECKING:
+    from rrf_stream._run import Run
+    from rrf_stream._tasks import Detached
+
+__all__ = ["ArmRun", "pump"]
+
+_SLICE = 0.001
+"""Seconds after which a pump gives way to other tasks, as its source may never suspend."""
+
+
+class ArmRun:
+    """One arm while it is read.
+
+    Attributes:
+        arm: What was asked for.
+        source: What to read.
+        closed: Whether nothing more counts.
+        started: Whether its task has begun to read the source.
+        due: When its timeout is over, on the clock of the event loop.
+        last: When it last delivered.
+        late: Results that arrived after it was closed.
+        task: Its task, once there is one.
+    """
+
+    __slots__ = ("arm", "closed", "due", "last", "late", "source", "started", "task")
+
+    def __init__(self, arm: Arm, source: Any) -> None:
+        self.arm = arm
+        self.source = source
+        self.closed = False
+        self.started = False
+        self.due = math.inf
+        self.last = 0.0
+        self.late = 0
+        self.task: Detached | None = None
+
+    def cancel(self) -> None:
+        """Cancel its task, if it has one."""
+        if self.task is not None:
+            self.task.cancel()
+
+    @property
+    def expiry(self) -> float:
+        """When it is to be closed if it delivers nothing until then."""
+        idle = self.arm.idle_timeout
+        return self.due if idle is None else min(self.due, self.last + idle)
+
+
+async def pump(arm: ArmRun, run: Run) -> None:
+    """Read one arm to its end, straight into the accumulator."""
+    arm.started = True
+    try:
+        stream = await open_stream(arm.source)
+    except Exception as error:  # noqa: BLE001 - whatever an arm raises is its report
+        run.close(arm, ArmStatus.FAILED, error)
+        return
+    try:
+        try:
+            give_way_at = perf_counter() + _SLICE
+            async for element in stream:
+                if not run.deliver(arm, element):
+                    break
+                if perf_counter() > give_way_at:
+                    await anyio.lowlevel.checkpoint()
+                    give_way_at = perf_counter() + _SLICE
+        except Exception as error:  # noqa: BLE001 - as above
+            run.close(arm, ArmStatus.FAILED, error)
+        else:
+            run.close(arm, ArmStatus.EXHAUSTED)
+    finally:  # the arm is closed by now, so that nobody waits for its clean-up
+        await close_stream(stream)

@@ -1,0 +1,215 @@
+"""Detached, tracked tasks and timers, on asyncio and on trio.
+
+A task group cannot be left before its tasks have ended, so an arm that ignores
+its cancellation would hold up the answer. Tasks here belong to nobody: they are
+cancelled once, and a registry holds them until they end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import math
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
+
+import anyio
+import anyio.lowlevel
+
+__all__ = ["Backend", "Detached", "Timer", "current_backend", "drain", "wait_for"]
+
+Main = Callable[..., Coroutine[Any, Any, None]]
+Done = Callable[[BaseException | None], None]
+
+_LIVE: set[Detached] = set()
+"""Every task that has not ended; strong references, because asyncio's own are weak."""
+
+
+class Detached:
+    """A task that belongs to no task group.
+
+    Args:
+        loop: The event loop it runs on, or trio's token.
+        name: What it is called there; every name starts with `rrf:`.
+        done: Called once, when it has ended, with what it raised. It must not raise.
+    """
+
+    __slots__ = ("_done", "_waiters", "cancel_task", "loop", "name")
+
+    def __init__(self, loop: object, name: str, done: Done) -> None:
+        self.loop = loop
+        self.name = name
+        self.cancel_task: Callable[[], object] | None = None
+        self._done = done
+        self._waiters: list[anyio.Event] = []
+        _LIVE.add(self)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the task has ended."""
+        return self not in _LIVE
+
+    def cancel(self) -> None:
+        """Cancel the task the first time; an asyncio task that swallows it is not asked again."""
+        cancel, self.cancel_task = self.cancel_task, None
+        if cancel is not None:
+            cancel()
+
+    async def wait(self) -> None:
+        """Wait until the task has ended, without touching it."""
+        if not self.ended:
+            ended = anyio.Event()
+            self._waiters.append(ended)
+            await ended.wait()
+
+    def finish(self, error: BaseException | None) -> None:
+        """Take the task off the registry; its backend calls this when it has ended."""
+        _LIVE.discard(self)
+        self.cancel_task = None
+        for ended in self._waiters:
+            ended.set()
+        self._done(error)
+
+
+class Timer(Protocol):
+    """A call that is still to come."""
+
+    def cancel(self) -> object:
+        """Call off the call."""
+
+
+class Backend(Protocol):
+    """What the engine needs of an event loop, beyond anyio.
+
+    Attributes:
+        loop: The event loop, or trio's token.
+        time: The clock that every deadline is on, in seconds.
+    """
+
+    loop: object
+    time: Callable[[], float]
+
+    def spawn(self, main: Main, *args: Any, name: str, done: Done) -> Detached:
+        """Start a detached task."""
+
+    def call_at(self, when: float, callback: Callable[[], object]) -> Timer:
+        """Call something, which must not raise, when the clock shows `when`."""
+
+    def post(self, callback: Callable[[], object]) -> None:
+        """Call something soon, from any thread; RuntimeError if the loop is gone."""
+
+
+class _Asyncio:
+    __slots__ = ("_loop", "loop", "time")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop: object = loop
+        self._loop = loop
+        self.time = loop.time
+
+    def spawn(self, main: Main, *args: Any, name: str, done: Done) -> Detached:
+        detached = Detached(self.loop, name, done)
+
+        def finish(task: asyncio.Task[None]) -> None:
+            # Reading the exception keeps asyncio from reporting it as never retrieved. A task that is
+            # cancelled before its first step runs none of its own code, so this is the place for records.
+            detached.finish(asyncio.CancelledError() if task.cancelled() else task.exception())
+
+        task = self._loop.create_task(main(*args), name=name)
+        detached.cancel_task = task.cancel
+        task.add_done_callback(finish)
+        return detached
+
+    def call_at(self, when: float, callback: Callable[[], object]) -> Timer:
+        return self._loop.call_at(when, callback)
+
+    def post(self, callback: Callable[[], object]) -> None:
+        self._loop.call_soon_threadsafe(callback)
+
+
+class _Trio:
+    __slots__ = ("_token", "_trio", "loop", "time")
+
+    def __init__(self, token: Any) -> None:
+        import trio  # noqa: PLC0415 - installed wherever a trio token comes from
+
+        self.loop: object = token
+        self._token = token
+        self._trio = trio
+        self.time = trio.current_time
+
+    def spawn(self, main: Main, *args: Any, name: str, done: Done) -> Detached:
+        trio = self._trio
+        detached = Detached(self.loop, name, done)
+        scope = trio.CancelScope()
+        detached.cancel_task = scope.cancel
+
+        async def run() -> None:
+            error: BaseException | None = None
+            try:
+                with scope:
+                    await main(*args)
+                if scope.cancelled_caught:
+                    error = asyncio.CancelledError()
+            except trio.Cancelled:
+                raise  # the whole run is shutting down
+            except BaseException as raised:  # noqa: BLE001 - what leaves a system task crashes trio
+                error = raised
+            finally:
+                detached.finish(error)
+
+        trio.lowlevel.spawn_system_task(run, name=name, context=contextvars.copy_context())
+        return detached
+
+    def call_at(self, when: float, callback: Callable[[], object]) -> Timer:
+        trio = self._trio
+        scope = trio.CancelScope()
+
+        async def run() -> None:
+            with scope:
+                await trio.sleep_until(when)
+                callback()
+
+        trio.lowlevel.spawn_system_task(run, name="rrf:timer")
+        timer: Timer = scope
+        return timer
+
+    def post(self, callback: Callable[[], object]) -> None:
+        self._token.run_sync_soon(callback)
+
+
+def current_backend() -> Backend:
+    """Return the backend of the running event loop; `anyio.NoEventLoopError` if none runs."""
+    loop = anyio.lowlevel.current_token().native_token
+    return _Asyncio(loop) if isinstance(loop, asyncio.AbstractEventLoop) else _Trio(loop)
+
+
+async def wait_for(tasks: list[Detached], seconds: float) -> list[Detached]:
+    """Wait for tasks to end, whatever is cancelled meanwhile, and return those that did not.
+
+    Args:
+        tasks: Detached tasks of the running event loop.
+        seconds: How long to wait at most, for all of them together; may be infinite.
+    """
+    if any(not task.ended for task in tasks):
+        deadline = math.inf if math.isinf(seconds) else anyio.current_time() + seconds
+        with anyio.CancelScope(shield=True, deadline=deadline):
+            for task in tasks:
+                await task.wait()
+    return [task for task in tasks if not task.ended]
+
+
+async def drain(timeout: float | None = None) -> list[str]:  # noqa: ASYNC109 - waiting is what it does
+    """Wait for arms that were left behind because they did not end when they were cancelled.
+
+    Call it before the event loop ends, for arms whose clean-up must not be cut off.
+
+    Args:
+        timeout: Seconds to wait at most; None for no limit.
+
+    Returns:
+        The names of the tasks of this event loop that are still running.
+    """
+    loop = current_backend().loop
+    here = [task for task in list(_LIVE) if task.loop is loop]
+    return [task.name for task in await wait_for(here, math.inf if timeout is None else timeout)]

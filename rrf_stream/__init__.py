@@ -12,12 +12,13 @@ from rrf_stream._contracts import (
     rrf_fuse,
     rrf_scores,
 )
+from rrf_stream._coverage import ArmReport, ArmStatus, Coverage
 from rrf_stream._fusion import Fusion, fuse_arms, open_fusion
 from rrf_stream._hit import Hit, Page
 from rrf_stream._kernels import Kernel, ReciprocalRank
 from rrf_stream._options import FusionOptions
 from rrf_stream._pipeline import Pipeline
-from rrf_stream._snapshot import ArmReport, ArmStatus, Coverage, Delta, FusedHit, Outcome, Snapshot
+from rrf_stream._snapshot import Delta, FusedHit, Outcome, Snapshot
 from rrf_stream._tasks import drain
 
 __all__ = [

@@ -6,7 +6,7 @@ people with their own event loop, and the part that `open_fusion` drives.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from rrf_stream._arm import Arm, arms_of
@@ -14,17 +14,18 @@ from rrf_stream._checks import (
     check_callable,
     check_choice,
     check_count,
-    check_iterable,
     check_kernel,
     check_kernels,
     check_names,
     check_weight,
 )
+from rrf_stream._coverage import ArmReport, ArmStatus, Coverage
 from rrf_stream._hit import Key
 from rrf_stream._kernels import Kernel
 from rrf_stream._ranking import Ranking, Repeats
 from rrf_stream._scoreboard import Representative, Scoreboard
-from rrf_stream._snapshot import ArmReport, ArmStatus, Coverage, FusedHit, Outcome, Snapshot
+from rrf_stream._snapshot import FusedHit, Outcome, Snapshot
+from rrf_stream._tally import ArmSpec
 from rrf_stream.errors import FusionClosedError
 
 __all__ = ["Accumulator"]
@@ -33,9 +34,11 @@ __all__ = ["Accumulator"]
 class _ArmState:
     """Where one arm stands; the ranking knows what it delivered."""
 
-    __slots__ = ("closed_at", "error", "first_hit_after", "ranking", "status")
+    __slots__ = ("closed_at", "error", "first_hit_after", "index", "ranking", "spec", "status")
 
-    def __init__(self, ranking: Ranking) -> None:
+    def __init__(self, index: int, spec: ArmSpec, ranking: Ranking) -> None:
+        self.index = index
+        self.spec = spec
         self.ranking = ranking
         self.status = ArmStatus.WAITING
         self.error: BaseException | None = None
@@ -43,13 +46,12 @@ class _ArmState:
         self.closed_at: float | None = None
 
     def report(self, now: float | None) -> ArmReport:
-        ranking = self.ranking
         return ArmReport(
-            ranking.name,
+            self.spec.name,
             self.status,
-            ranking.weight,
-            ranking.window,
-            ranking.received,
+            self.spec.weight,
+            self.spec.window,
+            self.ranking.received,
             self.first_hit_after,
             now if self.status.is_open else self.closed_at,
             self.error,
@@ -101,27 +103,28 @@ class Accumulator:
         check_callable("key", key)
         check_callable("representative", representative)
         shared = check_kernel(kernel, rank_constant)
-        given = _given(arms, window)
-        check_kernels([own_kernel or shared for *_, own_kernel in given])
+        specs = _specs(arms, window, shared)
+        check_kernels([spec.kernel for spec in specs])
         rankings = [
             Ranking(
-                name,
-                weight,
-                own_kernel or shared,
-                window=own_window,
+                spec.name,
+                window=spec.window,
                 skip_repeats=repeats == "skip",
                 keep_copies=representative is not None,
                 key=key,
             )
-            for name, weight, own_window, own_kernel in given
+            for spec in specs
         ]
-        self._board = Scoreboard(rankings, top_k=top_k, representative=representative)
-        self._arms = {ranking.name: _ArmState(ranking) for ranking in rankings}
+        self._board = Scoreboard(specs, rankings, top_k=top_k, representative=representative)
+        self._arms = {
+            spec.name: _ArmState(index, spec, ranking)
+            for index, (spec, ranking) in enumerate(zip(specs, rankings, strict=True))
+        }
         self._open = len(rankings)
         self._seq = 0
         self._status_changed = False
-        self._shown: object = []
-        self._chosen = representative is not None
+        self._shown: tuple[FusedHit, ...] = ()
+        self._chosen = representative is not None  # it may choose another copy though nothing else changed
 
     @property
     def changed(self) -> bool:
@@ -155,9 +158,8 @@ class Accumulator:
         state = self._state(arm)
         if not state.status.is_open:
             raise FusionClosedError(f"arm {arm!r} is closed ({state.status}) and takes no more hits")
-        check_iterable("hits", hits, "results")
         ranking = state.ranking
-        self._board.extend(ranking, hits)
+        self._board.extend(state.index, hits)
         if state.status is ArmStatus.WAITING and ranking.received:
             state.status = ArmStatus.STREAMING
             state.first_hit_after = at
@@ -214,14 +216,14 @@ class Accumulator:
         if not self.changed:
             return None
         hits = tuple(self._board.hits())
-        if not self._status_changed and self._shows(hits) == self._shown:
+        if not self._status_changed and not self._chosen and _show_the_same(hits, self._shown):
             return None
         return self._snapshot(hits, at, Outcome.COMPLETE)
 
     def _snapshot(self, hits: tuple[FusedHit, ...], at: float | None, outcome: Outcome) -> Snapshot:
         self._seq += 1
         self._status_changed = False
-        self._shown = self._shows(hits)
+        self._shown = hits
         return Snapshot(
             hits=hits,
             seq=self._seq,
@@ -230,12 +232,6 @@ class Accumulator:
             outcome=outcome if self.closed else None,
             coverage=Coverage(tuple([state.report(at) for state in self._arms.values()])),
         )
-
-    def _shows(self, hits: tuple[FusedHit, ...]) -> object:
-        """Return what can be compared of hits: the caller's own copies need not be comparable."""
-        if self._chosen:
-            return object()  # a copy may be another one although nothing else changed
-        return [(hit.id, hit.score, hit.ranks, hit.items.keys()) for hit in hits]
 
     def rankings(self) -> dict[str, list[Any]]:
         """Return the ids that each arm has delivered, best first.
@@ -249,7 +245,7 @@ class Accumulator:
         arms = ", ".join(
             f"{name} {state.status} {state.ranking.received}" for name, state in self._arms.items()
         )
-        return f"{len(self._board.units)} ids, {self._seq} snapshots; {arms or 'no arms'}"
+        return f"{len(self._board)} ids, {self._seq} snapshots; {arms or 'no arms'}"
 
     def __repr__(self) -> str:
         return f"<Accumulator {self.describe()}>"
@@ -262,12 +258,24 @@ class Accumulator:
             raise ValueError(f"arm must be the name of one of the arms ({known}), not {arm!r}") from None
 
 
-def _given(
-    arms: Mapping[str, float] | Iterable[Arm], window: int | None
-) -> Sequence[tuple[str, float, int | None, Kernel | None]]:
+def _show_the_same(hits: tuple[FusedHit, ...], others: tuple[FusedHit, ...]) -> bool:
+    """Compare what the library made of them: the caller's own copies need not be comparable."""
+    return len(hits) == len(others) and all(
+        hit.id == other.id
+        and hit.score == other.score
+        and hit.ranks == other.ranks
+        and hit.items.keys() == other.items.keys()
+        for hit, other in zip(hits, others, strict=True)
+    )
+
+
+def _specs(arms: Mapping[str, float] | Iterable[Arm], window: int | None, kernel: Kernel) -> list[ArmSpec]:
     if isinstance(arms, Mapping):
         check_names("arms", arms)
         for name, weight in arms.items():
             check_weight(f"the weight of arm {name!r}", weight)
-        return [(name, weight, window, None) for name, weight in arms.items()]
-    return [(arm.name, arm.weight, arm.window, arm.kernel) for arm in arms_of(arms)]
+        return [ArmSpec(name, kernel, weight, window, weight > 0) for name, weight in arms.items()]
+    return [
+        ArmSpec(arm.name, arm.kernel or kernel, arm.weight, arm.window, arm.weight > 0)
+        for arm in arms_of(arms)
+    ]

@@ -20,7 +20,14 @@ from dataclasses import KW_ONLY, dataclass
 from inspect import isawaitable
 from typing import Any, TypeAlias, TypeVar
 
-from rrf_stream._checks import check_count, check_iterable, check_names, check_seconds, check_weight
+from rrf_stream._checks import (
+    check_count,
+    check_iterable,
+    check_kernels,
+    check_names,
+    check_seconds,
+    check_weight,
+)
 from rrf_stream._hit import Page
 from rrf_stream._kernels import Kernel
 
@@ -31,6 +38,9 @@ T = TypeVar("T")
 Source: TypeAlias = AsyncIterable[Any] | Awaitable[Any] | Iterable[Any] | Callable[..., Any]
 """An asynchronous iterable of results, an awaitable of a list of them, a short iterable, or a
 callable that returns one of these. A retriever is such a callable that takes the query."""
+
+
+_MOST_STEPS = 8  # a callable that returns itself would never end, and never let go of the event loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +82,8 @@ class Arm:
         check_count("window", self.window, optional=True)
         check_seconds("timeout", self.timeout)
         check_seconds("idle_timeout", self.idle_timeout)
-        if self.kernel is not None and not isinstance(self.kernel, Kernel):
-            raise TypeError(f"kernel must have a method units(weight, ranks), not be {self.kernel!r}")
+        if self.kernel is not None:
+            check_kernels([self.kernel])
 
 
 def arms_of(arms: Mapping[str, Any] | Iterable[Arm]) -> tuple[Arm, ...]:
@@ -130,16 +140,20 @@ async def open_stream(source: Any) -> AsyncIterator[Any]:
     Raises:
         TypeError: The source is, or turned out to be, none.
     """
-    while not hasattr(type(source), "__aiter__"):
+    for _ in range(_MOST_STEPS):
+        if hasattr(type(source), "__aiter__"):
+            break
         if isawaitable(source):
             source = await source
-        elif hasattr(type(source), "__iter__"):
-            _check_source(source)
-            return _iterate(source)
-        elif callable(source):
+        elif callable(source) and not hasattr(type(source), "__iter__"):
             source = source()
         else:
             _check_source(source)
+            return _iterate(source)
+    else:
+        raise TypeError(
+            f"source must be one within {_MOST_STEPS} calls and awaits, not {reprlib.repr(source)}"
+        )
     iterator: AsyncIterator[Any] = aiter(source)
     if isinstance(iterator, AbstractAsyncContextManager):
         await iterator.__aenter__()
@@ -173,10 +187,9 @@ async def _iterate(results: Iterable[Any]) -> AsyncGenerator[Any, None]:
 
 
 def _check_source(source: Any) -> None:
-    kinds = ("__aiter__", "__await__", "__iter__", "__call__")
-    if isinstance(source, str | bytes | Mapping | AbstractSet) or not any(
-        hasattr(type(source), kind) for kind in kinds
-    ):
+    kind = type(source)
+    readable = any(hasattr(kind, name) for name in ("__aiter__", "__await__", "__iter__")) or callable(source)
+    if not readable or isinstance(source, str | bytes | Mapping | AbstractSet):
         raise TypeError(
             "source must be an asynchronous iterable, an awaitable of a list, an iterable in rank order, "
             f"or a callable that returns one of these, not {reprlib.repr(source)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -19,8 +20,11 @@ from rrf_stream._kernels import Kernel
 from rrf_stream._ranking import Ranking, Repeats
 from rrf_stream._scoreboard import Representative, Scoreboard, Ties
 from rrf_stream._snapshot import FusedHit
+from rrf_stream._tally import ArmSpec
 
 __all__ = ["fuse"]
+
+_LEAST_BITS = 7
 
 
 def fuse(
@@ -77,23 +81,35 @@ def fuse(
         check_iterable("rankings", rankings, "rankings")
         by_name = {f"list_{index}": ranking for index, ranking in enumerate(rankings)}
     weight_of = _weights_by_name(by_name, weights)
-    columns = [
-        Ranking(
-            name,
-            weight_of.get(name, 1.0),
-            shared,
-            skip_repeats=repeats == "skip",
-            keep_copies=representative is not None,
-            key=key,
-        )
-        for name in by_name
-    ]
-    for name, results in by_name.items():
-        check_iterable(f"rankings[{name!r}]", results, "results")
-    board = Scoreboard(columns, top_k=top_k, representative=representative, ties=ties)
-    for column, results in zip(columns, by_name.values(), strict=True):
-        board.extend(column, results)
+    lists = [_listed(name, results) for name, results in by_name.items()]
+    # A window that cuts nothing: a tally has room for its ranks, and few sizes of it share their tables.
+    longest = max(map(len, lists), default=0)
+    room = (1 << max(longest.bit_length(), _LEAST_BITS)) - 1
+    board = Scoreboard(
+        [ArmSpec(name, shared, weight := weight_of.get(name, 1.0), room, weight > 0) for name in by_name],
+        [
+            Ranking(
+                name,
+                window=room,
+                skip_repeats=repeats == "skip",
+                keep_copies=representative is not None,
+                key=key,
+            )
+            for name in by_name
+        ],
+        top_k=top_k,
+        representative=representative,
+        ties=ties,
+    )
+    for arm, results in enumerate(lists):
+        board.extend(arm, results)
     return board.hits()
+
+
+def _listed(name: str, results: Iterable[Any]) -> list[Any]:
+    if isinstance(results, str | bytes) or not hasattr(results, "__iter__"):
+        raise TypeError(f"rankings[{name!r}] must be an iterable of results, not {reprlib.repr(results)}")
+    return list(results)
 
 
 def _weights_by_name(

@@ -87,10 +87,20 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
 
 
 def check_kernels(kernels: Iterable[Kernel]) -> None:
-    """Refuse kernels of different kinds: their contributions are not on one scale."""
-    kinds = sorted({type(kernel).__name__ for kernel in kernels})
+    """Refuse what is no kernel, and kernels of different kinds, whose contributions have different scales."""
+    kinds = set()
+    for kernel in kernels:
+        if not isinstance(kernel, Kernel):
+            raise TypeError(f"kernel must have a method units(weight, ranks), not be {kernel!r}")
+        try:
+            hash(kernel)
+        except TypeError as error:
+            raise TypeError(f"kernel must be hashable; {kernel!r} is not") from error
+        kinds.add(type(kernel).__name__)
     if len(kinds) > 1:
-        raise ValueError(f"kernel must be of one kind in all arms of a fusion, not {' and '.join(kinds)}")
+        raise ValueError(
+            f"kernel must be of one kind in all arms of a fusion, not {' and '.join(sorted(kinds))}"
+        )
 
 
 def check_iterable(name: str, value: Any, wanted: str) -> None:
@@ -111,6 +121,5 @@ def check_kernel(kernel: Kernel | None, rank_constant: float) -> Kernel:
         return _STANDARD if rank_constant == _STANDARD.rank_constant else ReciprocalRank(rank_constant)
     if rank_constant != _STANDARD.rank_constant:
         raise ValueError("rank_constant belongs to ReciprocalRank: give either it or kernel, not both")
-    if not isinstance(kernel, Kernel):
-        raise TypeError(f"kernel must have a method units(weight, ranks), not be {kernel!r}")
+    check_kernels([kernel])
     return kernel

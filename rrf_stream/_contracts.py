@@ -14,6 +14,7 @@ from rrf_stream._checks import check_count
 from rrf_stream._kernels import ReciprocalRank, exact
 from rrf_stream._ranking import Ranking
 from rrf_stream._scoreboard import Representative, Scoreboard
+from rrf_stream._tally import ArmSpec
 
 __all__ = [
     "RRFConfig",
@@ -188,13 +189,17 @@ class ReciprocalRankFusion:
             exact("weights", weight)
         given += [1.0] * (len(lists) - len(given))
         kernel = ReciprocalRank(max(k, 1))
-        rankings = [
-            Ranking(f"list_{index}", weight, kernel, skip_repeats=True, lists=True)
-            for index, weight in enumerate(given)
-        ]
-        board = Scoreboard(rankings, top_k=None)
-        for ranking, keys in zip(rankings, lists, strict=True):
-            board.extend(ranking, keys)
+        names = [f"list_{index}" for index in range(len(lists))]
+        board = Scoreboard(
+            [
+                ArmSpec(name, kernel, weight, window=None, lists=True)
+                for name, weight in zip(names, given, strict=True)
+            ],
+            [Ranking(name, skip_repeats=True) for name in names],
+            top_k=None,
+        )
+        for index, keys in enumerate(lists):
+            board.extend(index, keys)
         return [hit.id for hit in board.hits()]
 
 

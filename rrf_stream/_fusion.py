@@ -9,9 +9,10 @@ from typing import Any, Self, Unpack
 import anyio
 
 from rrf_stream._arm import Arm, arms_of
+from rrf_stream._coverage import ArmStatus
 from rrf_stream._options import FusionOptions, Settings
 from rrf_stream._run import Run
-from rrf_stream._snapshot import ArmStatus, Outcome, Snapshot
+from rrf_stream._snapshot import Outcome, Snapshot
 from rrf_stream.errors import FusionClosedError
 
 __all__ = ["Fusion", "fuse_arms", "open_fusion"]

@@ -11,37 +11,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from itertools import pairwise
 from numbers import Rational, Real
 from typing import Protocol, runtime_checkable
 
-__all__ = [
-    "ONE",
-    "Kernel",
-    "ReciprocalRank",
-    "exact",
-    "score_of",
-    "scores_of",
-    "sort_key",
-    "tabulate",
-    "tie_floor",
-]
+__all__ = ["KEY_HALF", "KEY_SHIFT", "ONE", "Kernel", "ReciprocalRank", "contributions", "exact", "scores_of"]
 
 ONE = 1 << 96
 """The score 1.0 in units."""
 
 _UNIT = 2.0**-96
-_KEY_SHIFT = 32
-_KEY_HALF = 1 << (_KEY_SHIFT - 1)
-
-_SMALLEST_TABLE = 128
-_LARGEST_CACHED_TABLE = 1 << 16
-
-
-def score_of(units: int) -> float:
-    """Return the float nearest to the score."""
-    return units / ONE
+KEY_SHIFT = 32
+KEY_HALF = 1 << (KEY_SHIFT - 1)
+"""Scores are compared in units of 2**-64: units plus a half, shifted."""
 
 
 def scores_of(units: list[int]) -> list[float]:
@@ -49,17 +31,7 @@ def scores_of(units: list[int]) -> list[float]:
     try:
         return [one * _UNIT for one in units]  # rounds once, as a division does, in a third of its time
     except OverflowError:
-        return [score_of(one) for one in units]
-
-
-def sort_key(units: int) -> int:
-    """Return the score rounded to the nearest 2**-64: what scores are compared by."""
-    return (units + _KEY_HALF) >> _KEY_SHIFT
-
-
-def tie_floor(units: int) -> int:
-    """Return the least number of units that has the same sort key."""
-    return (sort_key(units) << _KEY_SHIFT) - _KEY_HALF
+        return [one / ONE for one in units]
 
 
 @runtime_checkable
@@ -132,41 +104,27 @@ def exact(name: str, value: float) -> Fraction:
     return Fraction(number)
 
 
-def tabulate(kernel: Kernel, weight: float, ranks: int) -> tuple[int, ...]:
-    """Return the contributions of at least the first `ranks` ranks, from a cache where possible.
+def contributions(kernel: Kernel, weight: float, ranks: range) -> list[int]:
+    """Return the contributions of consecutive ranks, checked.
 
     Args:
         kernel: What a rank is worth at weight 1.
         weight: A finite real number.
-        ranks: How many ranks are needed; at least 0.
+        ranks: Consecutive ranks, counted from 1.
 
     Raises:
-        TypeError: The kernel is not hashable, or gives other than integers.
+        TypeError: The kernel gives other than integers.
         ValueError: The kernel gives the wrong number of contributions, or they rise or are
             below 0 for a weight of at least 0.
     """
-    size = max(_SMALLEST_TABLE, 1 << (ranks - 1).bit_length())
-    if size > _LARGEST_CACHED_TABLE:
-        return _table(kernel, weight, ranks)
-    try:
-        return _cached_table(kernel, weight, size)
-    except TypeError:
-        _require_hashable(kernel)
-        raise
-
-
-def _table(kernel: Kernel, weight: float, size: int) -> tuple[int, ...]:
     exact_weight = exact("weight", weight)
-    table = tuple(kernel.units(exact_weight, range(1, size + 1)))
+    units = kernel.units(exact_weight, ranks)
     if type(kernel) is not ReciprocalRank:
-        _check(kernel, exact_weight, table, size)
-    return table
+        _check(kernel, exact_weight, units, len(ranks))
+    return units
 
 
-_cached_table = lru_cache(maxsize=64)(_table)
-
-
-def _check(kernel: Kernel, weight: Fraction, table: tuple[int, ...], size: int) -> None:
+def _check(kernel: Kernel, weight: Fraction, table: list[int], size: int) -> None:
     if not all(isinstance(units, int) for units in table):
         raise TypeError(f"kernel must give integers, in units of 2**-96; {kernel!r} does not")
     if len(table) != size:
@@ -175,10 +133,3 @@ def _check(kernel: Kernel, weight: Fraction, table: tuple[int, ...], size: int) 
         raise ValueError(
             f"kernel must give contributions that never rise nor fall below 0; {kernel!r} does not"
         )
-
-
-def _require_hashable(kernel: Kernel) -> None:
-    try:
-        hash(kernel)
-    except TypeError as error:
-        raise TypeError(f"kernel must be hashable; {kernel!r} is not") from error

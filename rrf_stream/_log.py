@@ -12,7 +12,7 @@ from typing import Any
 
 import structlog
 
-from rrf_stream._snapshot import ArmReport, ArmStatus
+from rrf_stream._coverage import ArmReport, ArmStatus
 
 __all__ = ["emit", "log_arm_closed"]
 

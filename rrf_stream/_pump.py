@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import AsyncIterator
+from inspect import iscoroutine
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import anyio.lowlevel
 
 from rrf_stream._arm import Arm, close_stream, open_stream
-from rrf_stream._snapshot import ArmStatus
+from rrf_stream._coverage import ArmStatus
 
 if TYPE_CHECKING:
     from rrf_stream._run import Run
-    from rrf_stream._tasks import Detached
+    from rrf_stream._tasks import Backend, Detached
 
-__all__ = ["ArmRun", "pump"]
+__all__ = ["ArmRun", "discard", "pump"]
 
 _SLICE = 0.001
 """Seconds after which a pump gives way to other tasks, as its source may never suspend."""
@@ -82,3 +84,11 @@ async def pump(arm: ArmRun, run: Run) -> None:
             run.close(arm, ArmStatus.EXHAUSTED)
     finally:  # the arm is closed by now, so that nobody waits for its clean-up
         await close_stream(stream)
+
+
+def discard(arm: ArmRun, backend: Backend) -> None:
+    """Close the source of an arm whose task never began to read it."""
+    if iscoroutine(arm.source):
+        arm.source.close()  # or Python warns that it was never awaited
+    elif isinstance(arm.source, AsyncIterator):
+        arm.task = backend.spawn(close_stream, arm.source, name=f"rrf:{arm.arm.name}", done=lambda _: None)

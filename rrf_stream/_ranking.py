@@ -1,17 +1,16 @@
-"""What one arm has delivered: ids by rank, ranks by id, and the copies that came along."""
+"""What one arm has delivered: its ids by rank, and the copies that came along."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import count
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, TypeAlias
 
 from rrf_stream._hit import Key, identify
-from rrf_stream._kernels import Kernel, tabulate
 
 __all__ = ["Ranking", "Repeats"]
 
 Repeats: TypeAlias = Literal["consume", "skip"]
+Worth: TypeAlias = Callable[[int, int], Sequence[int]]
 
 
 class Ranking:
@@ -19,18 +18,13 @@ class Ranking:
 
     Args:
         name: The name of the arm.
-        weight: A finite number; at least 0 wherever a threshold is kept.
-        kernel: What a rank is worth.
         window: How many ranks are read at most; None for no limit.
         skip_repeats: Whether a repeat leaves its rank to the next id.
-        lists: Whether its ids enter the fused ranking and decide ties; None for those of an arm
-            of some weight.
         keep_copies: Whether to keep every copy of an id, repeats included, beside the first.
         key: Gives the id of a result that is not a `Hit`; None if results are ids.
 
     Attributes:
         ids: The ids delivered, by rank from 1; with `skip_repeats` without the repeats.
-        ranks: The rank of each id, that of its first occurrence.
         items: The first copy of each id that came with one.
         copies: All copies of each id that came with one, if they are kept.
         received: Results taken, repeats included.
@@ -39,46 +33,35 @@ class Ranking:
 
     __slots__ = (
         "_keep_copies",
-        "_kernel",
         "_key",
+        "_seen",
         "_skip_repeats",
-        "_table",
         "copies",
         "ids",
         "items",
-        "lists",
         "name",
-        "ranks",
         "received",
         "repeats",
-        "weight",
         "window",
     )
 
     def __init__(
         self,
         name: str,
-        weight: float,
-        kernel: Kernel,
         *,
         window: int | None = None,
         skip_repeats: bool = False,
-        lists: bool | None = None,
         keep_copies: bool = False,
         key: Key | None = None,
     ) -> None:
         self.name = name
-        self.weight = weight
         self.window = window
-        self.lists = weight > 0 if lists is None else lists
         self.ids: list[Any] = []
-        self.ranks: dict[Any, int] = {}
         self.items: dict[Any, Any] = {}
         self.copies: dict[Any, list[Any]] = {}
         self.received = 0
         self.repeats = False
-        self._kernel = kernel
-        self._table = tabulate(kernel, weight, window or 0)
+        self._seen: set[Any] = set()
         self._skip_repeats = skip_repeats
         self._keep_copies = keep_copies
         self._key = key
@@ -88,66 +71,83 @@ class Ranking:
         """Whether the window is used up."""
         return self.window is not None and len(self.ids) >= self.window
 
-    @property
-    def best(self) -> int:
-        """The contribution of rank 1, in units."""
-        return self._table[0]
+    def extend(self, results: Iterable[Any], worth: Worth) -> tuple[Sequence[Any], Sequence[int]]:
+        """Take the next results, up to the window; return the new ids and what they are worth.
 
-    def extend(self, results: Iterable[Any]) -> tuple[Iterable[Any], Sequence[int]]:
-        """Take the next results, up to the window; return the new ids and their contributions.
+        Args:
+            results: Ids, hits, or with a key any objects, best first.
+            worth: Gives what each of some consecutive ranks is worth, from its first and last.
+                If it raises, nothing is taken.
 
         Raises:
-            TypeError: An id is not hashable. Nothing was taken.
+            TypeError: The results are no iterable, or an id is not hashable. Nothing was taken.
         """
-        ids = list(results)
+        ids = self._listed(results)
         items: list[Any] | None = None
-        used = len(self.ids)
-        fresh = _ranked(ids, used + 1) if self._key is None else None
-        if fresh is None:  # some are more than ids: a Hit is not hashable
+        distinct = _distinct(ids) if self._key is None else None
+        if distinct is None:  # some are more than ids: a Hit is not hashable
             ids, items = identify(ids, self._key, self.name)
-            fresh = _ranked(ids, used + 1)
-            if fresh is None:
+            distinct = _distinct(ids)
+            if distinct is None:
                 raise TypeError(f"id must be hashable, in arm {self.name!r}; with key it can be")
+        used = len(self.ids)
         end = used + len(ids)
-        new: Iterable[Any] = ids
+        window = self.window
         if (
-            len(fresh) < len(ids)
-            or (self.window is not None and end > self.window)
-            or (used and not self.ranks.keys().isdisjoint(fresh))
+            len(distinct) < len(ids)
+            or (window is not None and end > window)
+            or (used and not self._seen.isdisjoint(distinct))
         ):
-            ids, fresh = self._sift(ids)
-            new = fresh
-            self.repeats = self.repeats or len(fresh) < len(ids)
-            end = used + (len(fresh) if self._skip_repeats else len(ids))
-        if end > len(self._table):
-            self._table = tabulate(self._kernel, self.weight, end)
+            return self._extend_sifted(ids, items, worth)
+        worths = worth(used + 1, end)
         self.received += len(ids)
         if used:
-            self.ids += new if self._skip_repeats else ids
-            self.ranks.update(fresh)
+            self.ids += ids
+            self._seen |= distinct
         else:
-            self.ids = list(new) if self._skip_repeats else ids
-            self.ranks = fresh
+            self.ids, self._seen = ids, distinct
         if items is not None:
             self._keep(ids, items)
-        if new is ids or self._skip_repeats:
-            return new, self._table[used:end]
-        return new, [self._table[rank - 1] for rank in fresh.values()]
+        return ids, worths
+
+    def _extend_sifted(
+        self, ids: list[Any], items: list[Any] | None, worth: Worth
+    ) -> tuple[Sequence[Any], Sequence[int]]:
+        """Do the same for results that go past the window, or have repeats in them."""
+        used = len(self.ids)
+        ids, ranks = self._sift(ids)
+        new = [*ranks]
+        order = new if self._skip_repeats else ids
+        worths = worth(used + 1, used + len(order))
+        self.repeats = self.repeats or len(new) < len(ids)
+        self.received += len(ids)
+        self.ids += order
+        self._seen.update(new)
+        if items is not None:
+            self._keep(ids, items)
+        return new, [worths[rank - used - 1] for rank in ranks.values()]
+
+    def _listed(self, results: Iterable[Any]) -> list[Any]:
+        if isinstance(results, str | bytes) or not hasattr(results, "__iter__"):
+            raise TypeError(
+                f"hits of arm {self.name!r} must be an iterable of results, not {results!r}; "
+                "for one result give a list of it"
+            )
+        return list(results)
 
     def _sift(self, ids: list[Any]) -> tuple[list[Any], dict[Any, int]]:
         """Return the ids that fit into the window, and the ranks of the new ones among them."""
-        last = len(self.ids) + len(ids) if self.window is None else self.window
         rank = len(self.ids)
-        fresh: dict[Any, int] = {}
+        last = rank + len(ids) if self.window is None else self.window
+        by_id: dict[Any, int] = {}
         for taken, id_ in enumerate(ids):
             if rank == last:
-                return ids[:taken], fresh
-            if id_ not in self.ranks and id_ not in fresh:
-                rank += 1
-                fresh[id_] = rank
-            elif not self._skip_repeats:
-                rank += 1
-        return ids, fresh
+                return ids[:taken], by_id
+            new = id_ not in self._seen and id_ not in by_id
+            rank += new or not self._skip_repeats
+            if new:
+                by_id[id_] = rank
+        return ids, by_id
 
     def _keep(self, ids: Iterable[Any], items: Iterable[Any]) -> None:
         for id_, item in zip(ids, items, strict=False):  # items may go on past the window
@@ -157,9 +157,9 @@ class Ranking:
                     self.copies.setdefault(id_, []).append(item)
 
 
-def _ranked(ids: list[Any], first: int) -> dict[Any, int] | None:
-    """Return ids with consecutive ranks, the last one for a repeat; None if an id is not hashable."""
+def _distinct(ids: list[Any]) -> set[Any] | None:
+    """Return the distinct ids; None if one is not hashable."""
     try:
-        return dict(zip(ids, count(first)))
+        return set(ids)
     except TypeError:
         return None

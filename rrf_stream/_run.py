@@ -10,22 +10,22 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from inspect import iscoroutine
 from itertools import count
 from typing import Any
 
 import anyio
 
 from rrf_stream._accumulator import Accumulator
-from rrf_stream._arm import Arm, close_stream
+from rrf_stream._arm import Arm
+from rrf_stream._coverage import ArmStatus
 from rrf_stream._hit import Page
 from rrf_stream._log import emit, log_arm_closed
 from rrf_stream._options import Settings
-from rrf_stream._pump import ArmRun, pump
-from rrf_stream._snapshot import ArmStatus, Outcome, Snapshot
+from rrf_stream._pump import ArmRun, discard, pump
+from rrf_stream._snapshot import Outcome, Snapshot
 from rrf_stream._tasks import Backend, Detached, Timer, current_backend, wait_for
 from rrf_stream.errors import ArmError
 
@@ -162,7 +162,7 @@ class Run:
             self._started_at = self._backend.time()
             self.running = True
             for arm in self._arms:
-                self._discard(arm)
+                discard(arm, self._backend)
         self.stop(ArmStatus.CANCELLED, Outcome.STOPPED)
 
     def abandon(self) -> None:
@@ -284,20 +284,11 @@ class Run:
         elif error is not None and not isinstance(error, asyncio.CancelledError):
             emit("arm_cleanup_failed", warning=True, fusion=self.number, arm=arm.arm.name, error=repr(error))
         if not arm.started:
-            self._discard(arm)
+            discard(arm, self._backend)
         if arm.late:
             emit("late_hits", fusion=self.number, arm=arm.arm.name, received=arm.late)
         if self.ended and self._timer is not None and not self.tasks:
             self._timer.cancel()
-
-    def _discard(self, arm: ArmRun) -> None:
-        """Close a source that nobody has begun to read."""
-        if iscoroutine(arm.source):
-            arm.source.close()
-        elif isinstance(arm.source, AsyncIterator):
-            arm.task = self._backend.spawn(
-                close_stream, arm.source, name=f"rrf:{arm.arm.name}", done=lambda _: None
-            )
 
     def _abandon(self, tasks: list[Detached]) -> None:
         for task in tasks:

@@ -1,26 +1,26 @@
-"""The incremental core: the scores of every id, and the best of them at any time.
+"""The incremental core: the tally of every document, and the best at any time.
 
-There is no object per id: an id is a key of one dictionary of scores, and of one
-dictionary of ranks an arm.
+There is no object per document: an id is a key of one dictionary, and its tally,
+one integer, is all that is known of it.
 
 What keeps a snapshot cheap: scores only grow, so an id outside the top-k can
 enter it only through its own next contribution. The scoreboard therefore keeps
-the k-th best score it last saw, and the few *candidates* that reach it.
+the k-th best tally it last saw, and the few *candidates* that reach it.
 """
 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from heapq import nlargest
-from itertools import count, repeat
+from itertools import repeat
 from typing import Any, Literal, TypeAlias
 
-from rrf_stream._kernels import ONE, score_of, scores_of, sort_key, tie_floor
+from rrf_stream._kernels import scores_of
 from rrf_stream._ranking import Ranking
 from rrf_stream._snapshot import FusedHit
+from rrf_stream._tally import ArmSpec, Ranks, layout_of
 
 __all__ = ["Representative", "Scoreboard", "Ties"]
 
@@ -36,15 +36,14 @@ class Scoreboard:
     """The scores of all ids that the rankings hold, and the best of them.
 
     Args:
-        rankings: One ranking an arm, in the order that decides ties.
+        specs: What to know of each arm, in the order that decides ties.
+        rankings: One empty ranking an arm.
         top_k: How many of the best are wanted; None for all.
         representative: Chooses the copy shown; None for the first.
         ties: What decides between equal scores: who was seen first in the order of the
             rankings, or the smaller id.
 
     Attributes:
-        rankings: As given; extended through the scoreboard only.
-        units: The score of each id, in units.
         touched: Whether the best may have changed since they were last asked for.
 
     Raises:
@@ -52,159 +51,178 @@ class Scoreboard:
     """
 
     __slots__ = (
+        "_by_id",
         "_candidates",
-        "_ceiling",
+        "_furthest",
+        "_layout",
         "_patience",
+        "_rankings",
         "_representative",
+        "_tallies",
         "_threshold",
-        "_ties",
         "_top_k",
-        "rankings",
         "touched",
-        "units",
     )
 
     def __init__(
         self,
+        specs: Iterable[ArmSpec],
         rankings: Sequence[Ranking],
         *,
         top_k: int | None,
         representative: Representative | None = None,
         ties: Ties = "first-seen",
     ) -> None:
-        ceiling = sum([abs(ranking.best) for ranking in rankings])  # noqa: C419 - a list is faster
-        if ceiling >= sys.float_info.max * ONE:
-            raise ValueError("weights must add up to a finite number")
-        self.rankings = rankings
-        self.units: dict[Any, int] = {}
-        self.touched = False
-        self._top_k = top_k
-        self._representative = representative
-        self._ties = ties
-        self._ceiling = score_of(ceiling) or 1.0  # contributions of less than a unit add up to 0
-        self._threshold = 0
+        self._layout = layout_of(tuple(specs))
+        self._rankings = rankings
+        self._tallies: dict[Any, int] = {}
         self._candidates: set[Any] | None = None  # None: every id is one
+        self._threshold = 0
         # How many candidates may gather before the best are picked again: often enough that no
         # snapshot finds many, seldom enough that picking costs little for each id added.
         self._patience = math.inf if top_k is None else 4 * top_k + 512
+        self._furthest: float = 0  # the last arm that delivered, while arms deliver in their order
+        self._top_k = top_k
+        self._representative = representative
+        self._by_id = ties == "id"
+        self.touched = False
 
-    def extend(self, ranking: Ranking, results: Iterable[Any]) -> None:
-        """Add the next results of one of the rankings; constant work a result.
+    def __len__(self) -> int:
+        """Return the number of ids seen."""
+        return len(self._tallies)
+
+    def extend(self, arm: int, results: Iterable[Any]) -> None:
+        """Add the next results of an arm; constant work a result.
+
+        Args:
+            arm: Which arm, from 0.
+            results: The results, best first.
 
         Raises:
-            TypeError: An id is not hashable. Nothing was added.
+            TypeError: The results are no iterable, or an id is not hashable. Nothing was added.
         """
-        new, contributions = ranking.extend(results)
-        units = self.units
+        ranking = self._rankings[arm]
+        ids, additions = ranking.extend(results, partial(self._layout.additions, arm))
+        self._furthest = arm if arm >= self._furthest else math.inf
+        tallies = self._tallies
         candidates = self._candidates
-        if not ranking.lists or (ranking.repeats and ranking.items):
-            self.touched = True  # by a rank or a copy that a hit shows
-        if not ranking.lists:
-            return
-        if not units:
-            units.update(zip(new, contributions, strict=True))
+        if candidates is None:
             self.touched = True
-        elif candidates is None:
-            get = units.get
-            for id_, contribution in zip(new, contributions, strict=True):
-                units[id_] = get(id_, 0) + contribution
-            self.touched = True
+            if tallies:
+                get = tallies.get
+                for id_, addition in zip(ids, additions, strict=True):
+                    tallies[id_] = get(id_, 0) + addition
+            else:
+                self._tallies = tallies = dict(zip(ids, additions, strict=True))
+            gathered = len(tallies)
         else:
-            get = units.get
+            get = tallies.get
             threshold = self._threshold
-            for id_, contribution in zip(new, contributions, strict=True):
-                units[id_] = total = get(id_, 0) + contribution
-                if total >= threshold:
+            for id_, addition in zip(ids, additions, strict=True):
+                tallies[id_] = tally = get(id_, 0) + addition
+                if tally >= threshold:
                     candidates.add(id_)
                     self.touched = True
-        if len(units if candidates is None else candidates) > self._patience:
+            if ranking.repeats and ranking.items:
+                self.touched = True  # by a copy that a repeat brought
+            gathered = len(candidates)
+        if gathered > self._patience:
             self._best()
 
     def hits(self) -> list[FusedHit]:
         """Return the best, each with what explains it; from then on nothing is `touched`."""
+        # The key of a dictionary is the first of equal ids to arrive; in arm order, that of the first arm.
+        in_order = self._furthest < math.inf and self._candidates is None
         best = self._best()
-        explained: list[dict[str, int]] = [{} for _ in best]
-        for ranking in self.rankings:
-            name = ranking.name
-            for ranks, rank in zip(explained, map(ranking.ranks.get, best), strict=True):
-                if rank:
-                    ranks[name] = rank
-        shown = best if {*map(type, best)} <= {str} else self._as_first_given(best)
-        scores = scores_of([self.units[id_] for id_ in best])
-        ceiling = self._ceiling
-        normalized = [score / ceiling for score in scores]
-        items = self._items(best)
-        copies = map(self._copy, best, items)
-        none = repeat(None)
+        layout = self._layout
+        low = layout.low
+        ceiling = layout.ceiling
+        tallies = [self._tallies[id_] for id_ in best]
+        scores = scores_of([tally >> low for tally in tallies])
+        items, copies = self._items(best)
+        shown = best if in_order else self._as_first_given(tallies)
+        hits = []
+        rank = 0
+        for id_, tally, score, item, by_arm in zip(shown, tallies, scores, copies, items, strict=True):
+            rank += 1  # noqa: SIM113 - a zip of an enumeration makes a tuple more
+            ranks = Ranks(layout, tally)
+            hits.append(_hit((id_, rank, score, score / ceiling, item, by_arm, ranks, None, None, None)))
         self.touched = False
-        return [
-            *map(
-                _hit,
-                zip(shown, count(1), scores, normalized, copies, items, explained, none, none, none),
-            )
-        ]
+        return hits
 
     def _best(self) -> list[Any]:
         """Return the ids of the best, in order, and make them the candidates."""
-        units = self.units
-        top_k = self._top_k
-        pool: Collection[Any] = units if self._candidates is None else self._candidates
-        if top_k is not None and len(pool) > _SORT_BELOW * top_k:
-            threshold = tie_floor(nlargest(top_k, map(units.__getitem__, pool))[-1])
-            pool = [id_ for id_ in pool if units[id_] >= threshold]
-        best = sorted(pool, key=units.__getitem__, reverse=True)
-        end = len(best) if top_k is None else top_k
-        if len(best) > end:
-            self._threshold = threshold = tie_floor(units[best[end - 1]])
+        tallies = self._tallies
+        layout = self._layout
+        pool: Collection[Any] = tallies if self._candidates is None else self._candidates
+        if layout.listing != layout.ranks_only:
+            pool = [id_ for id_ in pool if tallies[id_] & layout.listing]
+        end = len(pool) if self._top_k is None else self._top_k
+        crowded = len(pool) > end
+        if len(pool) > _SORT_BELOW * end:
+            floor = layout.tie_floor(nlargest(end, map(tallies.__getitem__, pool))[-1])
+            pool = [id_ for id_ in pool if tallies[id_] >= floor]
+        best = sorted(pool, key=tallies.__getitem__, reverse=True)
+        if crowded:
+            self._threshold = floor = layout.tie_floor(tallies[best[end - 1]])
             tied = end
-            while tied < len(best) and units[best[tied]] >= threshold:
+            while tied < len(best) and tallies[best[tied]] >= floor:
                 tied += 1
             del best[tied:]
-        if len({*map(sort_key, map(units.__getitem__, best))}) < len(best):
+        half = layout.half
+        shift = layout.shift
+        if len({tallies[id_] + half >> shift for id_ in best}) < len(best):
             self._break_ties(best)
-        if len(units) > end:
+        if crowded:
             # A tie that is lost can only be won by a further contribution: then the id comes back.
             del best[end:]
             self._candidates = {*best}
         return best
 
     def _break_ties(self, best: list[Any]) -> None:
-        if self._ties == "first-seen":
-            best.sort(key=self._by_first_seen)
+        """Sort by score, and equal scores by what decides ties."""
+        layout = self._layout
+        tallies = self._tallies
+        if not self._by_id:
+            best.sort(key=lambda id_: (-layout.sort_key(tallies[id_]), layout.first_listed(tallies[id_])))
             return
         try:
-            best.sort(key=lambda id_: (-sort_key(self.units[id_]), id_))
+            best.sort(key=lambda id_: (-layout.sort_key(tallies[id_]), id_))
         except TypeError as error:
             raise TypeError(f"ties='id' wants ids that can be compared: {error}") from error
 
-    def _by_first_seen(self, id_: Any) -> tuple[int, int, int]:
-        for index, ranking in enumerate(self.rankings):
-            if ranking.lists and id_ in ranking.ranks:
-                return -sort_key(self.units[id_]), index, ranking.ranks[id_]
-        raise KeyError(id_)
-
-    def _as_first_given(self, best: list[Any]) -> list[Any]:
-        """Return the ids as the first-declared arm gave them: 1 and True are equal, but not the same."""
-        shown = best
-        for ranking in reversed(self.rankings):
-            ranks = map(ranking.ranks.get, best)
-            shown = [ranking.ids[rank - 1] if rank else id_ for id_, rank in zip(shown, ranks, strict=True)]
+    def _as_first_given(self, tallies: list[int]) -> list[Any]:
+        """Return ids as the first-declared arm gave them: 1 and True are equal, but not the same."""
+        arms = [
+            (ranking.ids, shift, mask)
+            for ranking, (_, shift, mask) in zip(self._rankings, self._layout.fields, strict=True)
+        ]
+        shown = []
+        for tally in tallies:
+            for ids, shift, mask in arms:
+                rank = tally >> shift & mask
+                if rank:
+                    shown.append(ids[rank - 1])
+                    break
         return shown
 
-    def _items(self, best: list[Any]) -> list[dict[str, Any]]:
-        items: list[dict[str, Any]] = [{} for _ in best]
-        for ranking in self.rankings:
-            if ranking.items:
-                for id_, copies in zip(best, items, strict=True):
-                    if id_ in ranking.items:
-                        copies[ranking.name] = ranking.items[id_]
-        return items
+    def _items(self, best: list[Any]) -> tuple[list[dict[str, Any]], Iterable[Any]]:
+        """Return the copies of each id by arm, and the copy to show."""
+        by_arm: list[dict[str, Any]] = [{} for _ in best]
+        carriers = [ranking for ranking in self._rankings if ranking.items]
+        if not carriers:
+            return by_arm, repeat(None, len(best))
+        for ranking in carriers:
+            for id_, copies in zip(best, by_arm, strict=True):
+                if id_ in ranking.items:
+                    copies[ranking.name] = ranking.items[id_]
+        return by_arm, [self._copy(id_, copies) for id_, copies in zip(best, by_arm, strict=True)]
 
-    def _copy(self, id_: Any, items: dict[str, Any]) -> Any:
-        if not items:
+    def _copy(self, id_: Any, copies: dict[str, Any]) -> Any:
+        if not copies:
             return None
         if self._representative is None:
-            return next(iter(items.values()))
+            return next(iter(copies.values()))
         return self._representative(
-            [copy for ranking in self.rankings for copy in ranking.copies.get(id_, ())]
+            [copy for ranking in self._rankings for copy in ranking.copies.get(id_, ())]
         )

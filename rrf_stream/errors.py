@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rrf_stream._snapshot import Coverage
+    from rrf_stream._coverage import Coverage
 
 __all__ = ["ArmError", "DegradedError", "FusionClosedError", "MissingExtraError", "RRFStreamError"]
 

@@ -1,0 +1,289 @@
+"""The rules of the core by example: ties, identity, copies, pages and windows."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import Entry, expected_fusion
+from stream_plans import Text, closed, in_full
+
+from rrf_stream import Accumulator, Arm, ArmStatus, Hit, fuse
+
+# --- ties -------------------------------------------------------------------------------------------------
+
+
+def book_order(lists: list[list[Any]]) -> list[Any]:
+    """Return the ids in the order of the book, at the default rank constant and equal weights."""
+    rankings = {f"list_{n}": [Entry(id_) for id_ in ids] for n, ids in enumerate(lists)}
+    return [row.id for row in expected_fusion(rankings, weights=dict.fromkeys(rankings, 1))]
+
+
+@settings(max_examples=100, deadline=None)
+@given(order=st.permutations(["A", "B", "C"] * 3), top_k=st.integers(1, 9))
+def test_three_way_ties_go_to_the_earlier_arm(order: list[str], top_k: int) -> None:
+    """Disjoint arms interleave by rank, then by arm, in each order in which nine hits can arrive."""
+    accumulator = Accumulator({"A": 1, "B": 1, "C": 1}, top_k=top_k)
+    seen: dict[str, int] = dict.fromkeys("ABC", 0)
+    for arm in order:
+        seen[arm] += 1
+        accumulator.add(arm, [f"{arm.lower()}{seen[arm]}"])
+        accumulator.snapshot()
+    ids = closed(accumulator).ids
+    assert ids == ["a1", "b1", "c1", "a2", "b2", "c2", "a3", "b3", "c3"][:top_k]
+
+
+def test_sums_that_are_equal_as_fractions_tie_however_they_come_about() -> None:
+    """Ranks (6, 39) and (12, 28) at 60 are both 5/198, which doubles split; first sight decides."""
+    left: list[Any] = [("left", n) for n in range(1, 40)]
+    right: list[Any] = [("right", n) for n in range(1, 40)]
+    left[6 - 1], right[39 - 1] = "six", "six"
+    left[12 - 1], right[28 - 1] = "twelve", "twelve"
+    assert 1 / (60 + 6) + 1 / (60 + 39) != 1 / (60 + 12) + 1 / (60 + 28)
+    for lists in ([left, right], [right, left]):
+        hits = {hit.id: hit for hit in fuse(lists)}
+        assert hits["six"].score == hits["twelve"].score == 5 / 198
+        assert (hits["six"].rank < hits["twelve"].rank) is (lists[0] is left)
+
+
+@settings(max_examples=100, deadline=None)
+@given(ranks=st.lists(st.integers(1, 40), min_size=2, max_size=5))
+def test_no_order_of_addition_tells_equal_sums_apart(ranks: list[int]) -> None:
+    """Ids whose ranks are permutations of one another over equal arms have one score, to the last bit."""
+    scores = set()
+    for permuted in itertools.islice(itertools.permutations(ranks), 24):
+        lists = [[*((arm, n) for n in range(1, rank)), "id"] for arm, rank in enumerate(permuted)]
+        scores.add(next(hit.score for hit in fuse(lists) if hit.id == "id"))
+    assert len(scores) == 1
+
+
+def test_a_tie_at_the_cut_is_won_back_by_a_late_lower_arm() -> None:
+    """An id that lost a tie for the last place takes it when an earlier arm that adds nothing ranks it."""
+    # 1e-30 / 61 is less than one unit of 2**-96, so "low" changes tie keys but never a score.
+    accumulator = Accumulator({"low": 1e-30, "high": 1.0, "other": 1.0}, top_k=1)
+    accumulator.add("high", ["first"])
+    accumulator.add("other", ["second"])
+    assert accumulator.snapshot().ids == ["first"]
+    accumulator.add("low", ["second"])
+    assert accumulator.snapshot().ids == ["second"]
+    accumulator.add("low", ["first"])
+    assert accumulator.snapshot().ids == ["second"]
+
+
+def test_a_tie_at_exactly_half_a_step_below_the_cut_is_not_missed() -> None:
+    """Half a step rounds up and so ties with a whole one; the earlier arm's id takes the only place."""
+    step = 2.0**-64  # at rank constant 1, rank 1 earns half the weight: half a step for "low", one for "high"
+    accumulator = Accumulator({"low": step, "high": 2 * step}, rank_constant=1, top_k=1)
+    accumulator.add("high", ["x", "y"])
+    assert accumulator.snapshot().ids == ["x"]
+    accumulator.add("low", ["z"])
+    assert accumulator.snapshot().ids == ["z"]
+    assert [
+        hit.id
+        for hit in fuse(
+            {"low": ["z"], "high": ["x", "y"]}, weights={"low": step, "high": 2 * step}, rank_constant=1
+        )
+    ] == ["z", "x", "y"]
+
+
+def test_a_zero_weight_arm_decides_no_tie_and_lists_nothing() -> None:
+    """Weight 0 neither lifts an id in a tie nor lists one, but what it ranked is told."""
+    hits = fuse({"mute": ["b", "only"], "left": ["a"], "right": ["b"]}, weights={"mute": 0})
+    assert [hit.id for hit in hits] == ["a", "b"]
+    assert hits[1].ranks == {"mute": 1, "right": 1}
+    assert hits[0].score == hits[1].score == 1 / 61
+    assert hits[0].normalized == 1 / 2
+
+
+def test_weights_of_one_are_no_weights() -> None:
+    """Weights that are all 1 give the very hits that no weights give."""
+    lists = {"a": ["x", "y", "z"], "b": ["z", "w"]}
+    assert in_full(fuse(lists, weights={"a": 1, "b": 1.0})) == in_full(fuse(lists))
+
+
+def test_weights_too_small_for_any_score_still_list_their_ids() -> None:
+    """Where every contribution floors to nothing, ids are listed at 0 in first-seen order."""
+    hits = fuse({"a": ["x", "y"], "b": ["z", "x"]}, weights={"a": 1e-40, "b": 1e-40})
+    assert [(hit.id, hit.score, hit.normalized) for hit in hits] == [("x", 0, 0), ("y", 0, 0), ("z", 0, 0)]
+
+
+def test_if_all_weights_are_zero_there_is_nothing_to_list() -> None:
+    """No positive weight, no hits, and no division by nothing."""
+    assert fuse({"a": ["x"]}, weights={"a": 0}) == []
+    accumulator = Accumulator({"a": 0.0})
+    accumulator.add("a", ["x"])
+    assert closed(accumulator).hits == ()
+
+
+# --- identity ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arrival", list(itertools.permutations(range(3))))
+@pytest.mark.parametrize(
+    "equal", [(1.0, 1, True), (True, 1.0, 1), ("x", Text("x"), "x"), (Text("x"), "x", "x")]
+)
+def test_of_equal_ids_the_lowest_arms_object_is_shown(
+    arrival: tuple[int, ...], equal: tuple[Any, ...]
+) -> None:
+    """Equal ids of several types are one id, shown as the first-declared of the arms that have ranked it."""
+    accumulator = Accumulator({f"arm{n}": 1 for n in range(3)}, top_k=1)
+    for n, arm in enumerate(arrival, 1):
+        accumulator.add(f"arm{arm}", [equal[arm]])
+        (hit,) = accumulator.snapshot().hits
+        arrived = sorted(arrival[:n])
+        assert hit.id is equal[arrived[0]]
+        assert list(hit.ranks) == [f"arm{arm}" for arm in arrived]
+    (batch,) = fuse([[id_] for id_ in equal])
+    assert batch.id is equal[0]
+
+
+def test_a_zero_weight_arm_names_the_id_as_it_gives_the_copy() -> None:
+    """The first-declared arm does both, whatever it weighs."""
+    (hit,) = fuse({"mute": [Hit(1.0, item="mute's")], "loud": [Hit(1, item="loud's")]}, weights={"mute": 0})
+    assert type(hit.id) is float
+    assert hit.item == "mute's"
+
+
+def test_within_an_arm_the_first_of_equal_ids_is_shown() -> None:
+    """True after 1 in one arm is a repeat of 1."""
+    (hit,) = fuse([[1, True, 1.0]])
+    assert type(hit.id) is int
+    assert hit.ranks == {"list_0": 1}
+
+
+def test_ids_need_not_be_comparable() -> None:
+    """Falsy ids, tuples and mixed types tie without being compared; None is not "None", "0" is not 0."""
+    odd = [0, "", None, (), ("a", 1), "0", "None", frozenset({1}), b"0", 2.5]
+    hits = fuse([[id_] for id_ in odd])
+    assert [hit.id for hit in hits] == odd
+    assert {hit.score for hit in hits} == {1 / 61}
+
+
+@settings(max_examples=100, deadline=None)
+@given(ids=st.permutations(["b", "a", 3, None, (1,), 2]), cut=st.integers(1, 6))
+def test_every_id_type_survives_a_cut(ids: list[Any], cut: int) -> None:
+    """The threshold never compares ids either."""
+    assert (
+        [hit.id for hit in fuse([[id_] for id_ in ids], top_k=cut)]
+        == ids[:cut]
+        == book_order([[i] for i in ids])[:cut]
+    )
+
+
+# --- copies -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arrival", list(itertools.permutations(["a", "b", "c"])))
+def test_the_copy_shown_is_the_first_declared_arms(arrival: tuple[str, ...]) -> None:
+    """`item` is the lowest arm's copy and `items` holds all, in the order of the arms, not of arrival."""
+    accumulator = Accumulator(dict.fromkeys("abc", 1))
+    for arm in arrival:
+        accumulator.add(arm, [Hit("doc", score=3.0, item=f"from {arm}")])
+    (hit,) = accumulator.snapshot().hits
+    assert hit.item == "from a"
+    assert list(hit.items.items()) == [("a", "from a"), ("b", "from b"), ("c", "from c")]
+
+
+def test_scores_of_hits_are_never_read() -> None:
+    """An arm's order is its ranking: neither a rising score nor NaN re-sorts it."""
+    hits = fuse([[Hit("a", score=0.1), Hit("b", score=9.0), Hit("c", score=float("nan")), Hit("d")]])
+    assert [hit.id for hit in hits] == ["a", "b", "c", "d"]
+
+
+def test_a_plain_id_has_no_copy() -> None:
+    """`item` is None for plain ids, and `items` is empty."""
+    (hit,) = fuse([["a"]])
+    assert hit.item is None
+    assert dict(hit.items) == {}
+
+
+# --- pages and windows ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("repeats", "ids", "ranks"),
+    [
+        ("consume", ["a", "a", "b", "c"], {"a": 1, "b": 3}),  # a, a, b use up three ranks
+        ("skip", ["a", "a", "b", "a", "c", "d"], {"a": 1, "b": 2, "c": 3}),
+    ],
+)
+def test_a_window_counts_ranks_that_are_used_up(repeats: Any, ids: list[str], ranks: dict[str, int]) -> None:
+    """A window of 3 ends after three results, or after three different ids if repeats are skipped."""
+    accumulator = Accumulator({"arm": 1}, window=3, repeats=repeats)
+    assert accumulator.add("arm", ids) is False
+    snapshot = accumulator.snapshot()
+    assert {hit.id: hit.ranks["arm"] for hit in snapshot.hits} == ranks
+    assert snapshot.coverage["arm"].status is ArmStatus.WINDOW_FULL
+    assert snapshot.final
+
+
+@pytest.mark.parametrize("page", [999, 4096, 4097, 10_000])
+def test_ranks_and_scores_are_exact_at_any_depth(page: int) -> None:
+    """Ten thousand ranks deep, in pages of any size, an id has 1/(60 + rank) in each arm, and both ranks."""
+    ids = range(10_000)
+    repeated = [*ids[:5000], *ids[4990:]]  # ten repeats use up the ranks 5001 to 5010
+    lists: dict[str, list[Any]] = {"down": repeated, "up": [*reversed(ids)]}
+    accumulator = Accumulator(dict.fromkeys(lists, 1), window=None, top_k=10_000)
+    for start in range(0, 10_010, page):
+        for arm, one in lists.items():
+            accumulator.add(arm, one[start : start + page])
+        accumulator.snapshot()
+    hits = closed(accumulator).hits
+    assert in_full(hits) == in_full(fuse(lists))
+    for hit in hits:
+        down, up = hit.id + 1 + 10 * (hit.id >= 5000), 10_000 - hit.id
+        assert hit.ranks == {"down": down, "up": up}
+        assert abs(hit.score - (1 / (60 + down) + 1 / (60 + up))) < 1e-15
+
+
+def test_many_arms_keep_their_ranks_apart() -> None:
+    """With forty arms of unlike windows each rank is told of its own arm, in the order of the arms."""
+    arms = [Arm(f"arm{n:02}", [], window=n + 1) for n in range(40)]
+    accumulator = Accumulator(arms, top_k=1)
+    for n in reversed(range(40)):  # "id" stands last in each window: at rank n + 1 of arm n
+        assert accumulator.add(f"arm{n:02}", [*((n, filler) for filler in range(n)), "id"]) is False
+    (hit,) = accumulator.snapshot().hits
+    assert list(hit.ranks.items()) == [(f"arm{n:02}", n + 1) for n in range(40)]
+    exact = sum(Fraction(1, 60 + n + 1) for n in range(40))
+    assert abs(Fraction(hit.score) - exact) < Fraction(1, 10**15)
+
+
+def test_pages_may_be_any_iterable_read_once() -> None:
+    """A page may be a generator, and a list of rankings may hold generators."""
+    accumulator = Accumulator({"arm": 1})
+    assert accumulator.add("arm", (f"d{n}" for n in range(3))) is True
+    assert accumulator.rankings() == {"arm": ["d0", "d1", "d2"]}
+    assert [hit.id for hit in fuse([(f"d{n}" for n in range(3)), iter(["d2"])])] == ["d2", "d0", "d1"]
+
+
+def test_key_is_called_once_for_each_result() -> None:
+    """In the stream as in the batch, in order, and not again for a snapshot."""
+    calls: list[str] = []
+
+    def key(item: str) -> str:
+        calls.append(item)
+        return item[0]
+
+    accumulator = Accumulator({"a": 1, "b": 1}, key=key)
+    accumulator.add("a", ["x1", "y1"])
+    accumulator.snapshot()
+    accumulator.add("b", ["y2", "x2"])
+    closed(accumulator)
+    assert calls == ["x1", "y1", "y2", "x2"]
+    calls.clear()
+    (x, y) = fuse({"a": ["x1", "y1"], "b": ["y2", "x2"]}, key=key)
+    assert calls == ["x1", "y1", "y2", "x2"]
+    assert (x.id, x.item, dict(x.items)) == ("x", "x1", {"a": "x1", "b": "x2"})
+    assert (y.id, y.item, dict(y.items)) == ("y", "y1", {"a": "y1", "b": "y2"})
+
+
+def test_ties_by_id_sort_equal_scores_by_id() -> None:
+    """With `ties="id"` the smaller id comes first, and only among equal scores."""
+    lists = [["c", "z"], ["b", "y"], ["a", "z"]]
+    assert [hit.id for hit in fuse(lists, ties="id")] == ["z", "a", "b", "c", "y"]
+    assert [hit.id for hit in fuse(lists)] == ["z", "c", "b", "a", "y"]
+    assert [hit.id for hit in fuse(lists, ties="id", top_k=3)] == ["z", "a", "b"]

@@ -15,20 +15,27 @@ from rrf_stream._checks import (
     check_choice,
     check_count,
     check_kernel,
-    check_kernels,
     check_names,
     check_weight,
 )
 from rrf_stream._coverage import ArmReport, ArmStatus, Coverage
 from rrf_stream._hit import Key
 from rrf_stream._kernels import Kernel
+from rrf_stream._plan import Plan, specs_of
 from rrf_stream._ranking import Ranking, Repeats
 from rrf_stream._scoreboard import Representative, Scoreboard
 from rrf_stream._snapshot import FusedHit, Outcome, Snapshot
-from rrf_stream._tally import ArmSpec
+from rrf_stream._tally import ArmSpec, layout_of
 from rrf_stream.errors import FusionClosedError
 
-__all__ = ["Accumulator"]
+__all__ = ["Accumulator", "accumulator_of"]
+
+
+def accumulator_of(plan: Plan) -> Accumulator:
+    """Return a new accumulator without checking again what a plan has checked."""
+    accumulator = Accumulator.__new__(Accumulator)
+    accumulator._start(plan)  # noqa: SLF001 - the other constructor of the class
+    return accumulator
 
 
 class _ArmState:
@@ -103,19 +110,28 @@ class Accumulator:
         check_callable("key", key)
         check_callable("representative", representative)
         shared = check_kernel(kernel, rank_constant)
-        specs = _specs(arms, window, shared)
-        check_kernels([spec.kernel for spec in specs])
+        if isinstance(arms, Mapping):
+            check_names("arms", arms)
+            for name, weight in arms.items():
+                check_weight(f"the weight of arm {name!r}", weight)
+            specs = [ArmSpec(name, shared, weight, window, weight > 0) for name, weight in arms.items()]
+        else:
+            specs = specs_of(arms_of(arms), shared)
+        self._start(Plan(layout_of(tuple(specs)), top_k, repeats == "skip", key, representative))
+
+    def _start(self, plan: Plan) -> None:
+        specs = plan.layout.specs
         rankings = [
             Ranking(
                 spec.name,
                 window=spec.window,
-                skip_repeats=repeats == "skip",
-                keep_copies=representative is not None,
-                key=key,
+                skip_repeats=plan.skip_repeats,
+                keep_copies=plan.representative is not None,
+                key=plan.key,
             )
             for spec in specs
         ]
-        self._board = Scoreboard(specs, rankings, top_k=top_k, representative=representative)
+        self._board = Scoreboard(plan.layout, rankings, top_k=plan.top_k, representative=plan.representative)
         self._arms = {
             spec.name: _ArmState(index, spec, ranking)
             for index, (spec, ranking) in enumerate(zip(specs, rankings, strict=True))
@@ -124,7 +140,9 @@ class Accumulator:
         self._seq = 0
         self._status_changed = False
         self._shown: tuple[FusedHit, ...] = ()
-        self._chosen = representative is not None  # it may choose another copy though nothing else changed
+        self._chosen = (
+            plan.representative is not None
+        )  # it may choose another copy though nothing else changed
 
     @property
     def changed(self) -> bool:
@@ -267,15 +285,3 @@ def _show_the_same(hits: tuple[FusedHit, ...], others: tuple[FusedHit, ...]) -> 
         and hit.items.keys() == other.items.keys()
         for hit, other in zip(hits, others, strict=True)
     )
-
-
-def _specs(arms: Mapping[str, float] | Iterable[Arm], window: int | None, kernel: Kernel) -> list[ArmSpec]:
-    if isinstance(arms, Mapping):
-        check_names("arms", arms)
-        for name, weight in arms.items():
-            check_weight(f"the weight of arm {name!r}", weight)
-        return [ArmSpec(name, kernel, weight, window, weight > 0) for name, weight in arms.items()]
-    return [
-        ArmSpec(arm.name, arm.kernel or kernel, arm.weight, arm.window, arm.weight > 0)
-        for arm in arms_of(arms)
-    ]

@@ -17,8 +17,7 @@ from collections.abc import (
 )
 from contextlib import AbstractAsyncContextManager
 from dataclasses import KW_ONLY, dataclass
-from inspect import isawaitable
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar, cast
 
 from rrf_stream._checks import (
     check_count,
@@ -143,52 +142,63 @@ async def open_stream(source: Any) -> AsyncIterator[Any]:
     for _ in range(_MOST_STEPS):
         if hasattr(type(source), "__aiter__"):
             break
-        if isawaitable(source):
+        if hasattr(type(source), "__await__"):
             source = await source
         elif callable(source) and not hasattr(type(source), "__iter__"):
             source = source()
         else:
             _check_source(source)
-            return _iterate(source)
+            return _Iterated(source)
     else:
         raise TypeError(
             f"source must be one within {_MOST_STEPS} calls and awaits, not {reprlib.repr(source)}"
         )
     iterator: AsyncIterator[Any] = aiter(source)
-    if isinstance(iterator, AbstractAsyncContextManager):
-        await iterator.__aenter__()
+    if hasattr(type(iterator), "__aenter__"):
+        await _managed(iterator).__aenter__()
     return iterator
 
 
 async def close_stream(stream: AsyncIterator[Any]) -> None:
     """Close what `open_stream` opened, if it can be closed."""
-    if isinstance(stream, AbstractAsyncContextManager):
-        await stream.__aexit__(None, None, None)
+    if hasattr(type(stream), "__aexit__"):
+        await _managed(stream).__aexit__(None, None, None)
     elif (aclose := getattr(stream, "aclose", None)) is not None:
         await aclose()
 
 
-async def _iterate(results: Iterable[Any]) -> AsyncGenerator[Any, None]:
-    if isinstance(results, list | tuple):
-        if Page in map(type, results):
-            for result in results:
-                yield result
-        else:
-            yield results if type(results) is Page else Page(results)
-        return
-    iterator = iter(results)
-    try:
-        for result in iterator:
-            yield result
-    finally:
-        close = getattr(iterator, "close", None)
+def _managed(stream: AsyncIterator[Any]) -> AbstractAsyncContextManager[Any]:
+    return cast("AbstractAsyncContextManager[Any]", stream)
+
+
+class _Iterated:
+    """A short iterable as a stream. No generator, whose bookkeeping costs more than a page."""
+
+    __slots__ = ("_iterator",)
+
+    def __init__(self, results: Iterable[Any]) -> None:
+        whole = isinstance(results, list | tuple) and Page not in map(type, results)
+        self._iterator = iter([results if type(results) is Page else Page(results)] if whole else results)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        for result in self._iterator:
+            return result
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        close = getattr(self._iterator, "close", None)
         if close is not None:
             close()
 
 
 def _check_source(source: Any) -> None:
     kind = type(source)
-    readable = any(hasattr(kind, name) for name in ("__aiter__", "__await__", "__iter__")) or callable(source)
+    if hasattr(kind, "__aiter__") or hasattr(kind, "__await__"):
+        return
+    readable = hasattr(kind, "__iter__") or callable(source)
     if not readable or isinstance(source, str | bytes | Mapping | AbstractSet):
         raise TypeError(
             "source must be an asynchronous iterable, an awaitable of a list, an iterable in rank order, "

@@ -20,7 +20,7 @@ from rrf_stream._kernels import Kernel
 from rrf_stream._ranking import Ranking, Repeats
 from rrf_stream._scoreboard import Representative, Scoreboard, Ties
 from rrf_stream._snapshot import FusedHit
-from rrf_stream._tally import ArmSpec
+from rrf_stream._tally import ArmSpec, layout_of
 
 __all__ = ["fuse"]
 
@@ -85,8 +85,9 @@ def fuse(
     # A window that cuts nothing: a tally has room for its ranks, and few sizes of it share their tables.
     longest = max(map(len, lists), default=0)
     room = (1 << max(longest.bit_length(), _LEAST_BITS)) - 1
+    specs = [ArmSpec(name, shared, weight := weight_of.get(name, 1.0), room, weight > 0) for name in by_name]
     board = Scoreboard(
-        [ArmSpec(name, shared, weight := weight_of.get(name, 1.0), room, weight > 0) for name in by_name],
+        layout_of(tuple(specs)),
         [
             Ranking(
                 name,

@@ -41,13 +41,15 @@ def check_names(name: str, names: Iterable[Any]) -> None:
 
 def check_weight(name: str, value: float) -> None:
     """Refuse a weight that is not a finite number of at least 0."""
+    if type(value) is float and 0 <= value < math.inf:
+        return  # as nearly always; the rest is for other numbers, and for errors
     if exact(name, value) < 0:
         raise ValueError(f"{name} must be a finite number of at least 0, not {value!r}")
 
 
 def check_count(name: str, value: int | None, *, least: int = 1, optional: bool = False) -> None:
     """Refuse anything but a whole number of at least `least`, or None where there may be no limit."""
-    if value is None and optional:
+    if (value is None and optional) or (type(value) is int and value >= least):
         return
     wanted = f"a whole number of at least {least}" + (", or None for no limit" if optional else "")
     if not isinstance(value, Integral):
@@ -58,7 +60,7 @@ def check_count(name: str, value: int | None, *, least: int = 1, optional: bool 
 
 def check_seconds(name: str, value: float | None, *, least: float | None = 0, optional: bool = True) -> None:
     """Refuse anything but a number of seconds of at least `least`, or None where there may be no limit."""
-    if value is None and optional:
+    if (value is None and optional) or (type(value) is float and value >= 0):
         return
     wanted = "a number of seconds"
     wanted += "" if least is None else f" of at least {least}"
@@ -90,7 +92,7 @@ def check_kernels(kernels: Iterable[Kernel]) -> None:
     """Refuse what is no kernel, and kernels of different kinds, whose contributions have different scales."""
     kinds = set()
     for kernel in kernels:
-        if not isinstance(kernel, Kernel):
+        if type(kernel) is not ReciprocalRank and not isinstance(kernel, Kernel):
             raise TypeError(f"kernel must have a method units(weight, ranks), not be {kernel!r}")
         try:
             hash(kernel)

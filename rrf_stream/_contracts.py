@@ -14,7 +14,7 @@ from rrf_stream._checks import check_count
 from rrf_stream._kernels import ReciprocalRank, exact
 from rrf_stream._ranking import Ranking
 from rrf_stream._scoreboard import Representative, Scoreboard
-from rrf_stream._tally import ArmSpec
+from rrf_stream._tally import ArmSpec, layout_of
 
 __all__ = [
     "RRFConfig",
@@ -190,11 +190,12 @@ class ReciprocalRankFusion:
         given += [1.0] * (len(lists) - len(given))
         kernel = ReciprocalRank(max(k, 1))
         names = [f"list_{index}" for index in range(len(lists))]
+        specs = [
+            ArmSpec(name, kernel, weight, window=None, lists=True)
+            for name, weight in zip(names, given, strict=True)
+        ]
         board = Scoreboard(
-            [
-                ArmSpec(name, kernel, weight, window=None, lists=True)
-                for name, weight in zip(names, given, strict=True)
-            ],
+            layout_of(tuple(specs)),
             [Ranking(name, skip_repeats=True) for name in names],
             top_k=None,
         )

@@ -7,7 +7,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-__all__ = ["ArmReport", "ArmStatus", "Coverage"]
+__all__ = ["ArmReport", "ArmStatus", "Coverage", "in_words"]
+
+
+def in_words(error: BaseException | None) -> str | None:
+    """Return an error as text, whatever its own `__repr__` does; None for none."""
+    if error is None:
+        return None
+    try:
+        return repr(error)
+    except Exception:  # noqa: BLE001 - it is the caller's code
+        return f"{type(error).__name__} without words"
 
 
 class ArmStatus(StrEnum):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -10,7 +10,7 @@ import anyio
 
 from rrf_stream._arm import Arm, arms_of
 from rrf_stream._coverage import ArmStatus
-from rrf_stream._options import FusionOptions, Settings
+from rrf_stream._options import FusionOptions, Settings, plan_of
 from rrf_stream._run import Run
 from rrf_stream._snapshot import Outcome, Snapshot
 from rrf_stream.errors import FusionClosedError
@@ -39,8 +39,8 @@ class Fusion:
 
     __slots__ = ("__weakref__", "_left", "_next_at", "_one_reader", "_run")
 
-    def __init__(self, arms: Sequence[Arm], sources: Sequence[Any], settings: Settings) -> None:
-        self._run = Run(arms, sources, settings)
+    def __init__(self, run: Run) -> None:
+        self._run = run
         self._left = False
         self._next_at = 0.0
         self._one_reader = _OneReader()
@@ -159,8 +159,7 @@ def open_fusion(arms: Mapping[str, Any] | Iterable[Arm], **options: Unpack[Fusio
         ValueError: An option is out of its range, or two arms have one name.
         TypeError: Something is of the wrong type, or there is no such option.
     """
-    given = arms_of(arms)
-    return Fusion(given, [arm.source for arm in given], Settings(**options))
+    return Fusion(_run_of(arms, options))
 
 
 async def fuse_arms(arms: Mapping[str, Any] | Iterable[Arm], **options: Unpack[FusionOptions]) -> Snapshot:
@@ -179,14 +178,19 @@ async def fuse_arms(arms: Mapping[str, Any] | Iterable[Arm], **options: Unpack[F
         ValueError: An option is out of its range, or two arms have one name.
         TypeError: Something is of the wrong type, or there is no such option.
     """
+    return await answer(_run_of(arms, options))
+
+
+def _run_of(arms: Mapping[str, Any] | Iterable[Arm], options: FusionOptions) -> Run:
     given = arms_of(arms)
-    return await answer(given, [arm.source for arm in given], Settings(**options))
+    settings = Settings(**options)
+    return Run(given, [arm.source for arm in given], settings, plan_of(given, settings))
 
 
-async def answer(arms: Sequence[Arm], sources: Sequence[Any], settings: Settings) -> Snapshot:
+async def answer(run: Run) -> Snapshot:
     """Return the final snapshot of a fusion, and let its arms clean up in the background."""
-    run = Run(arms, sources, settings)
     try:
         return await run.answer()
     finally:
-        run.let_go()
+        if run.running:
+            run.let_go()

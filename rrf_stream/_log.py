@@ -8,13 +8,18 @@ structlog would print them if asked without being configured.
 from __future__ import annotations
 
 import logging
-from typing import Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from rrf_stream._coverage import ArmReport, ArmStatus
+from rrf_stream._coverage import ArmStatus, in_words
+from rrf_stream._snapshot import Outcome
 
-__all__ = ["emit", "log_arm_closed"]
+if TYPE_CHECKING:
+    from rrf_stream._accumulator import Accumulator
+
+__all__ = ["emit", "log_arm_closed", "log_fusion_closed"]
 
 _NAME = "rrf_stream"
 _standard = logging.getLogger(_NAME)
@@ -27,31 +32,47 @@ _route: Any = structlog.wrap_logger(
 
 
 def emit(event: str, *, warning: bool = False, **fields: Any) -> None:
-    """Report an event.
+    """Report an event; a log that is broken breaks no search.
 
     Args:
         event: Its name, without the prefix `rrf_stream.`.
         warning: Whether somebody should look at it; else it is for information.
         fields: What to know about it. None may be called `name`, `msg`, `args`, `module` or `message`.
     """
-    if structlog.is_configured():
-        logger = structlog.get_logger(_NAME)
-    elif _standard.isEnabledFor(logging.WARNING if warning else logging.INFO):
-        logger = _route
-    else:
-        return
-    (logger.warning if warning else logger.info)(f"{_NAME}.{event}", **fields)
+    with suppress(Exception):
+        if _is_heard(warning=warning):
+            logger = structlog.get_logger(_NAME) if structlog.is_configured() else _route
+            (logger.warning if warning else logger.info)(f"{_NAME}.{event}", **fields)
 
 
-def log_arm_closed(fusion: int, report: ArmReport) -> None:
+def log_arm_closed(fusion: int, accumulator: Accumulator, arm: str) -> None:
     """Report that an arm is closed, as a warning if it failed."""
+    report = accumulator.report(arm)
+    failed = report.status is ArmStatus.FAILED
+    if _is_heard(warning=failed):
+        emit(
+            "arm_closed",
+            warning=failed,
+            fusion=fusion,
+            arm=arm,
+            status=str(report.status),
+            received=report.received,
+            elapsed_ms=None if report.elapsed is None else round(report.elapsed * 1000, 3),
+            error=in_words(report.error),
+        )
+
+
+def log_fusion_closed(fusion: int, outcome: Outcome, arms: int, elapsed: float) -> None:
+    """Report that a fusion has ended, as a warning if a required arm failed."""
     emit(
-        "arm_closed",
-        warning=report.status is ArmStatus.FAILED,
+        "fusion_closed",
+        warning=outcome is Outcome.FAILED,
         fusion=fusion,
-        arm=report.name,
-        status=str(report.status),
-        received=report.received,
-        elapsed_ms=None if report.elapsed is None else round(report.elapsed * 1000, 3),
-        error=None if report.error is None else repr(report.error),
+        outcome=str(outcome),
+        arms=arms,
+        elapsed_ms=round(elapsed * 1000, 3),
     )
+
+
+def _is_heard(*, warning: bool) -> bool:
+    return structlog.is_configured() or _standard.isEnabledFor(logging.WARNING if warning else logging.INFO)

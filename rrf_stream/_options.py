@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, TypedDict
 
+from rrf_stream._arm import Arm
 from rrf_stream._checks import (
     check_callable,
     check_choice,
@@ -15,10 +17,12 @@ from rrf_stream._checks import (
 )
 from rrf_stream._hit import Key
 from rrf_stream._kernels import Kernel
+from rrf_stream._plan import Plan, specs_of
 from rrf_stream._ranking import Repeats
 from rrf_stream._scoreboard import Representative
+from rrf_stream._tally import layout_of
 
-__all__ = ["FusionOptions", "Settings"]
+__all__ = ["FusionOptions", "Settings", "plan_of"]
 
 
 class FusionOptions(TypedDict, total=False):
@@ -99,3 +103,19 @@ class Settings:
         check_seconds("min_interval", self.min_interval, optional=False)
         check_choice("bounds", self.bounds, ("off",))
         check_seconds("grace", self.grace, optional=False)
+
+
+def plan_of(arms: Iterable[Arm], settings: Settings) -> Plan:
+    """Return what the core must know of a fusion.
+
+    Raises:
+        ValueError: The weights are too large together, or the kernels of different kinds.
+    """
+    kernel = check_kernel(settings.kernel, settings.rank_constant)
+    return Plan(
+        layout_of(tuple(specs_of(arms, kernel))),
+        settings.top_k,
+        settings.repeats == "skip",
+        settings.key,
+        settings.representative,
+    )

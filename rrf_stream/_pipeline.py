@@ -9,7 +9,8 @@ from typing import Any, Unpack
 
 from rrf_stream._arm import Arm, arms_of
 from rrf_stream._fusion import Fusion, answer
-from rrf_stream._options import FusionOptions, Settings
+from rrf_stream._options import FusionOptions, Settings, plan_of
+from rrf_stream._run import Run
 from rrf_stream._snapshot import Snapshot
 
 __all__ = ["Pipeline"]
@@ -28,7 +29,7 @@ class Pipeline:
         TypeError: A retriever is not callable, or there is no such option.
     """
 
-    __slots__ = ("_arms", "_settings")
+    __slots__ = ("_arms", "_plan", "_settings")
 
     def __init__(
         self,
@@ -37,6 +38,7 @@ class Pipeline:
     ) -> None:
         self._arms = arms_of(retrievers)
         self._settings = Settings(**options)
+        self._plan = plan_of(self._arms, self._settings)
         for arm in self._arms:
             if not callable(arm.source):
                 raise TypeError(
@@ -55,7 +57,7 @@ class Pipeline:
             ValueError: An option is out of its range.
             TypeError: An option is of the wrong type, or there is no such option.
         """
-        return Fusion(self._arms, self._sources(query), self._with(options))
+        return Fusion(self._run_of(query, options))
 
     async def search(self, query: Any, **options: Unpack[FusionOptions]) -> Snapshot:
         """Return the final snapshot of one query.
@@ -69,13 +71,14 @@ class Pipeline:
             ValueError: An option is out of its range.
             TypeError: An option is of the wrong type, or there is no such option.
         """
-        return await answer(self._arms, self._sources(query), self._with(options))
+        return await answer(self._run_of(query, options))
 
     def __repr__(self) -> str:
         return f"<Pipeline of {', '.join(arm.name for arm in self._arms)}>"
 
-    def _sources(self, query: Any) -> list[Any]:
-        return [partial(arm.source, query) for arm in self._arms]
-
-    def _with(self, options: FusionOptions) -> Settings:
-        return replace(self._settings, **options) if options else self._settings
+    def _run_of(self, query: Any, options: FusionOptions) -> Run:
+        settings, plan = self._settings, self._plan
+        if options:
+            settings = replace(settings, **options)
+            plan = plan_of(self._arms, settings)
+        return Run(self._arms, [partial(arm.source, query) for arm in self._arms], settings, plan)

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from rrf_stream._run import Run
     from rrf_stream._tasks import Backend, Detached
 
-__all__ = ["ArmRun", "discard", "pump"]
+__all__ = ["ArmRun", "discard", "have_quorum", "pump"]
 
+_NEARLY_ALL = 1 - 1e-12  # 7 arms of 10 are a quorum of .7, whatever floats make of it
 _SLICE = 0.001
 """Seconds after which a pump gives way to other tasks, as its source may never suspend."""
 
@@ -86,9 +87,18 @@ async def pump(arm: ArmRun, run: Run) -> None:
         await close_stream(stream)
 
 
-def discard(arm: ArmRun, backend: Backend) -> None:
-    """Close the source of an arm whose task never began to read it."""
+def discard(arm: ArmRun, backend: Backend | None) -> None:
+    """Close the source of an arm that nobody has begun to read, as far as that goes without a backend."""
     if iscoroutine(arm.source):
         arm.source.close()  # or Python warns that it was never awaited
-    elif isinstance(arm.source, AsyncIterator):
+    elif backend is not None and isinstance(arm.source, AsyncIterator):
         arm.task = backend.spawn(close_stream, arm.source, name=f"rrf:{arm.arm.name}", done=lambda _: None)
+
+
+def have_quorum(arms: list[ArmRun], quorum: float | None) -> bool:
+    """Return whether arms with a share of the weight of at least `quorum` are closed."""
+    if quorum is None:
+        return False
+    weight = math.fsum(arm.arm.weight for arm in arms)
+    closed = math.fsum(arm.arm.weight for arm in arms if arm.closed)
+    return closed >= quorum * weight * _NEARLY_ALL

@@ -18,15 +18,16 @@ from typing import Any
 
 import anyio
 
-from rrf_stream._accumulator import Accumulator
+from rrf_stream._accumulator import accumulator_of
 from rrf_stream._arm import Arm
-from rrf_stream._coverage import ArmStatus
+from rrf_stream._coverage import ArmStatus, in_words
 from rrf_stream._hit import Page
-from rrf_stream._log import emit, log_arm_closed
+from rrf_stream._log import emit, log_arm_closed, log_fusion_closed
 from rrf_stream._options import Settings
-from rrf_stream._pump import ArmRun, discard, pump
+from rrf_stream._plan import Plan
+from rrf_stream._pump import ArmRun, discard, have_quorum, pump
 from rrf_stream._snapshot import Outcome, Snapshot
-from rrf_stream._tasks import Backend, Detached, Timer, current_backend, wait_for
+from rrf_stream._tasks import Backend, Detached, Timer, Waiter, current_backend, wait_for
 from rrf_stream.errors import ArmError
 
 __all__ = ["Run"]
@@ -48,18 +49,9 @@ class Run:
         final: The final snapshot, once it was taken.
     """
 
-    def __init__(self, arms: Sequence[Arm], sources: Sequence[Any], settings: Settings) -> None:
+    def __init__(self, arms: Sequence[Arm], sources: Sequence[Any], settings: Settings, plan: Plan) -> None:
         self.settings = settings
-        self.accumulator = Accumulator(
-            arms,
-            top_k=settings.top_k,
-            rank_constant=settings.rank_constant,
-            kernel=settings.kernel,
-            key=settings.key,
-            representative=settings.representative,
-            repeats=settings.repeats,
-            bounds=settings.bounds,
-        )
+        self.accumulator = accumulator_of(plan)
         self.number = next(_numbers)
         self.deadline = math.inf
         self.outcome = Outcome.COMPLETE
@@ -69,10 +61,14 @@ class Run:
         self._arms = [ArmRun(arm, source) for arm, source in zip(arms, sources, strict=True)]
         self._backend: Backend
         self._started_at = 0.0
+        self._ended_after = 0.0
         self._failure: ArmError | None = None
         self._quorum_due = math.inf
+        self._stopped_early: tuple[ArmStatus, Outcome] | None = None
+        self._end_logged = False
+        self._let_go = False
         self._timer: Timer | None = None
-        self._wake: anyio.Event | None = None
+        self._wake: Waiter | None = None
 
     # What the reader calls.
 
@@ -101,13 +97,16 @@ class Run:
         for arm in self._arms:
             arm.last = now
             arm.due = math.inf if arm.arm.timeout is None else now + arm.arm.timeout
-        if not self._arms:
-            self._end()
+        if self._stopped_early is not None:
+            self.stop(*self._stopped_early)
         for arm in self._arms:
-            if not arm.closed:  # an eager task may already have ended the fusion
+            if arm.closed:  # by a stop before the start, or by an eager task that ended the fusion
+                discard(arm, backend)
+            else:
                 arm.task = backend.spawn(
                     pump, arm, self, name=f"rrf:{arm.arm.name}", done=partial(self._task_ended, arm)
                 )
+        self._consider()
         self._set_timer()
 
     async def answer(self) -> Snapshot:
@@ -118,8 +117,7 @@ class Run:
         """
         if not self.running:
             self.start()
-        outer = anyio.current_effective_deadline() - _OUTER_MARGIN
-        if outer < self.deadline:
+        elif (outer := anyio.current_effective_deadline() - _OUTER_MARGIN) < self.deadline:
             self.deadline = outer
             self._set_timer()
         while not self.ended:
@@ -131,7 +129,7 @@ class Run:
     def finish(self) -> Snapshot:
         """Return the final snapshot of a fusion that has ended."""
         if self.final is None:
-            self.final = self.accumulator.snapshot(at=self.elapsed, outcome=self.outcome)
+            self.final = self.accumulator.snapshot(at=self._ended_after, outcome=self.outcome)
         return self.final
 
     def raise_failure(self) -> None:
@@ -142,44 +140,52 @@ class Run:
 
     async def changed(self) -> None:
         """Wait until something arrives or an arm closes."""
-        self._wake = anyio.Event()
-        await self._wake.wait()
+        self._wake = waiter = self._backend.waiter()
+        await waiter.wait()
 
     def stop(self, status: ArmStatus, outcome: Outcome) -> None:
         """Close every open arm with the status, and end for the reason that the outcome gives."""
-        if self.ended:
-            return
-        self.outcome = outcome
-        for arm in self._arms:
-            if not arm.closed:
-                self.close(arm, status)
+        if not self.running:
+            self._stopped_early = self._stopped_early or (status, outcome)
+        elif not self.ended:
+            self.outcome = outcome
+            shut = [arm for arm in self._arms if not arm.closed]
+            for arm in shut:
+                self._shut(arm, status)
                 arm.cancel()
+            self._end()
+            self._log(shut)
 
     def leave(self) -> None:
         """Close every open arm because the reader left, started or not."""
-        if not self.running:
-            self._backend = current_backend()
-            self._started_at = self._backend.time()
-            self.running = True
-            for arm in self._arms:
-                discard(arm, self._backend)
         self.stop(ArmStatus.CANCELLED, Outcome.STOPPED)
+        if not self.running:
+            self.start()
 
     def abandon(self) -> None:
         """Leave, from any thread and without waiting: nobody holds the handle any more."""
-        if self.running and self.tasks:
+        if not self.running:
+            for arm in self._arms:
+                discard(arm, None)
+        elif self.tasks:
             with suppress(RuntimeError):  # the event loop is gone, and the tasks with it
                 self._backend.post(self.let_go)
 
     async def clean_up(self) -> None:
         """Leave, wait for the tasks to end for at most the grace, and let go of those that do not."""
         self.leave()
-        self._abandon(await wait_for(self.tasks, self.settings.grace))
+        until = self._backend.time() + self.settings.grace
+        while tasks := self.tasks:  # the end of one may start another, which closes what it never read
+            left = until - self._backend.time()
+            if await wait_for(tasks, max(left, 0)):
+                break
+        self._abandon(self.tasks)
 
     def let_go(self) -> None:
         """Leave without waiting; tasks that have not ended after the grace are abandoned."""
         self.leave()
         if self.tasks:
+            self._let_go = True
             when = self._backend.time() + self.settings.grace
             self._timer = self._backend.call_at(when, lambda: self._abandon(self.tasks))
 
@@ -205,53 +211,42 @@ class Run:
 
     def close(self, arm: ArmRun, status: ArmStatus, error: BaseException | None = None) -> None:
         """Close an arm, unless it is, and do what follows from it."""
-        if arm.closed:
-            return
+        if not arm.closed:
+            self._shut(arm, status, error)
+            self._consider()
+            self._log([arm])
+
+    def _shut(self, arm: ArmRun, status: ArmStatus, error: BaseException | None = None) -> None:
+        """Close an arm, and leave what follows from it to the caller."""
         arm.closed = True
         self.accumulator.close(arm.arm.name, status, error, at=self.elapsed)
-        log_arm_closed(self.number, self.accumulator.report(arm.arm.name))
-        if arm.arm.required and status is ArmStatus.FAILED:
-            self._failure = ArmError(f"required arm {arm.arm.name!r} failed: {error!r}", arm=arm.arm.name)
+        if arm.arm.required and status is ArmStatus.FAILED and self._failure is None:
+            self._failure = ArmError(
+                f"required arm {arm.arm.name!r} failed: {in_words(error)}", arm=arm.arm.name
+            )
             self._failure.__cause__ = error
-            self.outcome = Outcome.FAILED
+
+    def _consider(self) -> None:
+        """End the fusion if that follows from the arms that are closed, and tell the reader."""
+        if self._failure is not None and not self.ended:
             self.stop(ArmStatus.STOPPED, Outcome.FAILED)
-        if self.accumulator.closed:
+        elif self.accumulator.closed:
             self._end()
-        elif self._has_quorum():
-            self._await_the_patient()
+        elif self._quorum_due == math.inf and have_quorum(self._arms, self.settings.quorum):
+            self._quorum_due = self._backend.time() + self.settings.patience
+            if self.settings.patience:
+                self._set_timer()
+            else:
+                self.stop(ArmStatus.STOPPED, Outcome.QUORUM)
         self._notify()
 
-    def _has_quorum(self) -> bool:
-        quorum = self.settings.quorum
-        if quorum is None or self._quorum_due < math.inf:
-            return False
-        weights = [arm.arm.weight for arm in self._arms]
-        ended = [arm.arm.weight for arm in self._arms if arm.closed]
-        return math.fsum(ended) >= quorum * math.fsum(weights) * (
-            1 - 1e-12
-        )  # 7 of 10 is .7, whatever floats say
-
-    def _await_the_patient(self) -> None:
-        self._quorum_due = self._backend.time() + self.settings.patience
-        if self.settings.patience:
-            self._set_timer()
-        else:
-            self.stop(ArmStatus.STOPPED, Outcome.QUORUM)
-
     def _end(self) -> None:
-        if self.ended:
-            return
-        self.ended = True
-        if self._timer is not None:
-            self._timer.cancel()
-        emit(
-            "fusion_closed",
-            warning=self.outcome is Outcome.FAILED,
-            fusion=self.number,
-            outcome=str(self.outcome),
-            arms=len(self._arms),
-            elapsed_ms=round(self.elapsed * 1000, 3),
-        )
+        if not self.ended:
+            self.ended = True
+            self._ended_after = self.elapsed
+            if self._timer is not None:
+                self._timer.cancel()
+            self._notify()
 
     def _notify(self) -> None:
         if self._wake is not None:
@@ -272,22 +267,39 @@ class Run:
             self.stop(ArmStatus.DEADLINE, Outcome.DEADLINE)
         elif now >= self._quorum_due:
             self.stop(ArmStatus.STOPPED, Outcome.QUORUM)
-        for arm in self._arms:
-            if not arm.closed and now >= arm.expiry:
-                self.close(arm, ArmStatus.TIMED_OUT if now >= arm.due else ArmStatus.IDLE)
+        else:
+            due = [arm for arm in self._arms if not arm.closed and now >= arm.expiry]
+            for arm in due:
+                self._shut(arm, ArmStatus.TIMED_OUT if now >= arm.due else ArmStatus.IDLE)
                 arm.cancel()
+            self._consider()
+            self._log(due)
         self._set_timer()
+
+    def _log(self, closed: list[ArmRun]) -> None:
+        """Report arms that were closed, and the end, when nothing is left to be decided."""
+        for arm in closed:
+            log_arm_closed(self.number, self.accumulator, arm.arm.name)
+        if self.ended and not self._end_logged:
+            self._end_logged = True
+            log_fusion_closed(self.number, self.outcome, len(self._arms), self._ended_after)
 
     def _task_ended(self, arm: ArmRun, error: BaseException | None) -> None:
         if not arm.closed:  # cancelled by somebody else, or before its first step
             self.close(arm, ArmStatus.FAILED, error)
         elif error is not None and not isinstance(error, asyncio.CancelledError):
-            emit("arm_cleanup_failed", warning=True, fusion=self.number, arm=arm.arm.name, error=repr(error))
+            emit(
+                "arm_cleanup_failed",
+                warning=True,
+                fusion=self.number,
+                arm=arm.arm.name,
+                error=in_words(error),
+            )
         if not arm.started:
             discard(arm, self._backend)
         if arm.late:
             emit("late_hits", fusion=self.number, arm=arm.arm.name, received=arm.late)
-        if self.ended and self._timer is not None and not self.tasks:
+        if self._let_go and self._timer is not None and not self.tasks:
             self._timer.cancel()
 
     def _abandon(self, tasks: list[Detached]) -> None:

@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeAlias
 from rrf_stream._kernels import scores_of
 from rrf_stream._ranking import Ranking
 from rrf_stream._snapshot import FusedHit
-from rrf_stream._tally import ArmSpec, Ranks, layout_of
+from rrf_stream._tally import Layout, Ranks
 
 __all__ = ["Representative", "Scoreboard", "Ties"]
 
@@ -36,7 +36,7 @@ class Scoreboard:
     """The scores of all ids that the rankings hold, and the best of them.
 
     Args:
-        specs: What to know of each arm, in the order that decides ties.
+        layout: Where a tally holds what.
         rankings: One empty ranking an arm.
         top_k: How many of the best are wanted; None for all.
         representative: Chooses the copy shown; None for the first.
@@ -45,9 +45,6 @@ class Scoreboard:
 
     Attributes:
         touched: Whether the best may have changed since they were last asked for.
-
-    Raises:
-        ValueError: The weights are so large that a score may not be finite.
     """
 
     __slots__ = (
@@ -66,14 +63,14 @@ class Scoreboard:
 
     def __init__(
         self,
-        specs: Iterable[ArmSpec],
+        layout: Layout,
         rankings: Sequence[Ranking],
         *,
         top_k: int | None,
         representative: Representative | None = None,
         ties: Ties = "first-seen",
     ) -> None:
-        self._layout = layout_of(tuple(specs))
+        self._layout = layout
         self._rankings = rankings
         self._tallies: dict[Any, int] = {}
         self._candidates: set[Any] | None = None  # None: every id is one

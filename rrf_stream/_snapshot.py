@@ -14,7 +14,7 @@ from enum import StrEnum
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
-from rrf_stream._coverage import Coverage
+from rrf_stream._coverage import Coverage, in_words
 from rrf_stream.errors import DegradedError
 
 __all__ = ["Delta", "FusedHit", "Outcome", "Snapshot"]
@@ -164,10 +164,7 @@ class Snapshot:
             "reasons": coverage.reasons,
             "answered": coverage.answered,
             "weight_fraction": coverage.weight_fraction,
-            "arms": [
-                {**report._asdict(), "error": None if report.error is None else repr(report.error)}
-                for report in coverage.arms
-            ],
+            "arms": [{**report._asdict(), "error": in_words(report.error)} for report in coverage.arms],
         }
         plain: dict[str, Any] = _plain(fields)
         return plain

@@ -48,6 +48,7 @@ class Layout:
     """Where a tally holds what, for the arms of one fusion; never changed, and shared by fusions.
 
     Attributes:
+        specs: What to know of each arm, in the order that decides ties.
         fields: Name, lowest bit and shifted mask of the rank in each arm.
         low: The lowest bit of the score.
         ranks_only: The bits of all ranks.
@@ -62,7 +63,6 @@ class Layout:
     """
 
     __slots__ = (
-        "_specs",
         "_tables",
         "ceiling",
         "fields",
@@ -72,6 +72,7 @@ class Layout:
         "low",
         "ranks_only",
         "shift",
+        "specs",
     )
 
     def __init__(self, specs: tuple[ArmSpec, ...]) -> None:
@@ -81,7 +82,7 @@ class Layout:
             bits = _UNLIMITED_BITS if spec.window is None else spec.window.bit_length()
             fields.append((spec.name, shift, (1 << bits) - 1))
             shift += bits
-        self._specs = specs
+        self.specs = specs
         self.fields = tuple(fields)
         self.low = shift
         self.ranks_only = (1 << shift) - 1
@@ -106,7 +107,7 @@ class Layout:
         return table[first - 1 : last] if last <= len(table) else self._additions(arm, first, last)
 
     def _additions(self, arm: int, first: int, last: int) -> list[int]:
-        spec = self._specs[arm]
+        spec = self.specs[arm]
         _, shift, _ = self.fields[arm]
         ranks = range(first, last + 1)
         units = contributions(spec.kernel, spec.weight, ranks)

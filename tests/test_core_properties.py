@@ -100,12 +100,17 @@ def test_a_small_top_of_many_ids_is_never_stale(seed: int) -> None:
     # A weight of 3e-27 adds a unit or three: scores that differ, and still tie as multiples of 2**-64.
     rng = random.Random(seed)
     arms = "pqrstu"[: rng.randint(2, 6)]
-    pool = [f"d{n}" for n in range(rng.choice([6, 15, 40]))]
+    pool = range(rng.choice([6, 15, 40]))
+    kinds = [rng.choice([int, float]) for _ in arms]  # equal ids of two types: which is shown must not vary
     depth = rng.choice([10, 40])
+    steps = [(rng.choice(arms), rng.choice([1, 1, 2, 7])) for _ in range(40)]
     plan = Plan(
-        rankings={arm: rng.choices(pool, k=rng.randint(0, depth)) for arm in arms},
+        rankings={
+            arm: [*map(kind, rng.choices(pool, k=rng.randint(0, depth)))]
+            for arm, kind in zip(arms, kinds, strict=True)
+        },
         weights={arm: rng.choice([1, 1, 1, 2, 0.5, 3e-27, 3e-27, 1e9, 0]) for arm in arms},
-        steps=[(rng.choice(arms), rng.choice([1, 1, 2, 7])) for _ in range(40)],
+        steps=sorted(steps) if rng.random() < 0.3 else steps,
         rank_constant=rng.choice([60, 60, 1, 0.5, 1e-6, 2.0**33]),
         top_k=rng.choice([1, 2, 3, 5]),
         window=rng.choice([5, 20, 100]),

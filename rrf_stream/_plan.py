@@ -1,0 +1,44 @@
+"""What the core must know of a fusion: checked once, used for many queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from rrf_stream._arm import Arm
+from rrf_stream._checks import check_kernels
+from rrf_stream._hit import Key
+from rrf_stream._kernels import Kernel
+from rrf_stream._scoreboard import Representative
+from rrf_stream._tally import ArmSpec, Layout
+
+__all__ = ["Plan", "specs_of"]
+
+
+class Plan(NamedTuple):
+    """What an accumulator must know, checked once and used for many queries.
+
+    Attributes:
+        layout: The arms, and what their ranks are worth.
+        top_k: How many hits a snapshot shows.
+        skip_repeats: Whether a repeat leaves its rank to the next id.
+        key: Gives the id of a result that is not a `Hit`; None if results are ids.
+        representative: Chooses the copy shown; None for the first.
+    """
+
+    layout: Layout
+    top_k: int
+    skip_repeats: bool
+    key: Key | None
+    representative: Representative | None
+
+
+def specs_of(arms: Iterable[Arm], kernel: Kernel) -> list[ArmSpec]:
+    """Return what the core must know of arms, which have `kernel` where they have none of their own.
+
+    Raises:
+        ValueError: The kernels are of different kinds.
+    """
+    specs = [ArmSpec(arm.name, arm.kernel or kernel, arm.weight, arm.window, arm.weight > 0) for arm in arms]
+    check_kernels([spec.kernel for spec in specs if spec.kernel is not kernel] + [kernel])
+    return specs

@@ -19,7 +19,7 @@ from rrf_stream._snapshot import Outcome
 if TYPE_CHECKING:
     from rrf_stream._accumulator import Accumulator
 
-__all__ = ["emit", "log_arm_closed", "log_fusion_closed"]
+__all__ = ["emit", "log_arm_closed", "log_cleanup_failed", "log_fusion_closed"]
 
 _NAME = "rrf_stream"
 _standard = logging.getLogger(_NAME)
@@ -72,6 +72,11 @@ def log_fusion_closed(fusion: int, outcome: Outcome, arms: int, elapsed: float) 
         arms=arms,
         elapsed_ms=round(elapsed * 1000, 3),
     )
+
+
+def log_cleanup_failed(fusion: int, arm: str, error: BaseException) -> None:
+    """Report that an arm raised after it was closed: its report is made, and stays as it is."""
+    emit("arm_cleanup_failed", warning=True, fusion=fusion, arm=arm, error=in_words(error))
 
 
 def _is_heard(*, warning: bool) -> bool:

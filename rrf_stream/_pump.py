@@ -28,6 +28,7 @@ class ArmRun:
     """One arm while it is read.
 
     Attributes:
+        abandoned: Whether nobody waits for it to clean up any more.
         arm: What was asked for.
         source: What to read.
         closed: Whether nothing more counts.
@@ -38,17 +39,23 @@ class ArmRun:
         task: Its task, once there is one.
     """
 
-    __slots__ = ("arm", "closed", "due", "last", "late", "source", "started", "task")
+    __slots__ = ("abandoned", "arm", "closed", "due", "last", "late", "source", "started", "task")
 
     def __init__(self, arm: Arm, source: Any) -> None:
         self.arm = arm
         self.source = source
+        self.abandoned = False
         self.closed = False
         self.started = False
         self.due = math.inf
         self.last = 0.0
         self.late = 0
         self.task: Detached | None = None
+
+    def set_clock(self, now: float) -> None:
+        """Let its time begin."""
+        self.last = now
+        self.due = math.inf if self.arm.timeout is None else now + self.arm.timeout
 
     def cancel(self) -> None:
         """Cancel its task, if it has one."""

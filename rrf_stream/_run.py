@@ -22,7 +22,7 @@ from rrf_stream._accumulator import accumulator_of
 from rrf_stream._arm import Arm
 from rrf_stream._coverage import ArmStatus, in_words
 from rrf_stream._hit import Page
-from rrf_stream._log import emit, log_arm_closed, log_fusion_closed
+from rrf_stream._log import emit, log_arm_closed, log_cleanup_failed, log_fusion_closed
 from rrf_stream._options import Settings
 from rrf_stream._plan import Plan
 from rrf_stream._pump import ArmRun, discard, have_quorum, pump
@@ -32,8 +32,7 @@ from rrf_stream.errors import ArmError
 
 __all__ = ["Run"]
 
-_OUTER_MARGIN = 0.005
-"""Seconds before an enclosing deadline at which the final snapshot is due, so that it gets out in time."""
+_OUTER_MARGIN = 0.005  # seconds before an enclosing deadline at which the answer is due, to get out in time
 _numbers = count(1)
 
 
@@ -95,17 +94,15 @@ class Run:
             outer - _OUTER_MARGIN,
         )
         for arm in self._arms:
-            arm.last = now
-            arm.due = math.inf if arm.arm.timeout is None else now + arm.arm.timeout
+            arm.set_clock(now)
         if self._stopped_early is not None:
             self.stop(*self._stopped_early)
         for arm in self._arms:
             if arm.closed:  # by a stop before the start, or by an eager task that ended the fusion
                 discard(arm, backend)
             else:
-                arm.task = backend.spawn(
-                    pump, arm, self, name=f"rrf:{arm.arm.name}", done=partial(self._task_ended, arm)
-                )
+                done = partial(self._task_ended, arm)
+                arm.task = backend.spawn(pump, arm, self, name=f"rrf:{arm.arm.name}", done=done)
         self._consider()
         self._set_timer()
 
@@ -175,19 +172,19 @@ class Run:
         """Leave, wait for the tasks to end for at most the grace, and let go of those that do not."""
         self.leave()
         until = self._backend.time() + self.settings.grace
-        while tasks := self.tasks:  # the end of one may start another, which closes what it never read
-            left = until - self._backend.time()
-            if await wait_for(tasks, max(left, 0)):
+        while self.tasks:  # the end of one may start another, which closes what it never read
+            with anyio.CancelScope(shield=True, deadline=until) as scope:
+                await wait_for(self.tasks)
+            if scope.cancelled_caught:
                 break
-        self._abandon(self.tasks)
+        self._abandon()
 
     def let_go(self) -> None:
         """Leave without waiting; tasks that have not ended after the grace are abandoned."""
         self.leave()
         if self.tasks:
             self._let_go = True
-            when = self._backend.time() + self.settings.grace
-            self._timer = self._backend.call_at(when, lambda: self._abandon(self.tasks))
+            self._timer = self._backend.call_at(self._backend.time() + self.settings.grace, self._abandon)
 
     def __str__(self) -> str:
         state = str(self.outcome) if self.ended else "running" if self.running else "not started"
@@ -288,13 +285,7 @@ class Run:
         if not arm.closed:  # cancelled by somebody else, or before its first step
             self.close(arm, ArmStatus.FAILED, error)
         elif error is not None and not isinstance(error, asyncio.CancelledError):
-            emit(
-                "arm_cleanup_failed",
-                warning=True,
-                fusion=self.number,
-                arm=arm.arm.name,
-                error=in_words(error),
-            )
+            log_cleanup_failed(self.number, arm.arm.name, error)
         if not arm.started:
             discard(arm, self._backend)
         if arm.late:
@@ -302,7 +293,9 @@ class Run:
         if self._let_go and self._timer is not None and not self.tasks:
             self._timer.cancel()
 
-    def _abandon(self, tasks: list[Detached]) -> None:
-        for task in tasks:
-            task.cancel()
-            emit("arm_abandoned", warning=True, fusion=self.number, arm=task.name.removeprefix("rrf:"))
+    def _abandon(self) -> None:
+        for arm in self._arms:
+            if arm.task is not None and not arm.task.ended and not arm.abandoned:
+                arm.abandoned = True
+                arm.cancel()
+                emit("arm_abandoned", warning=True, fusion=self.number, arm=arm.arm.name)

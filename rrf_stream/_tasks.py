@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import math
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 import anyio
 import anyio.lowlevel
+
+from rrf_stream._checks import check_seconds
 
 __all__ = ["Backend", "Detached", "Timer", "Waiter", "current_backend", "drain", "wait_for"]
 
@@ -220,19 +221,10 @@ def current_backend() -> Backend:
     return _Asyncio(loop) if isinstance(loop, asyncio.AbstractEventLoop) else _Trio(loop)
 
 
-async def wait_for(tasks: list[Detached], seconds: float) -> list[Detached]:
-    """Wait for tasks to end, whatever is cancelled meanwhile, and return those that did not.
-
-    Args:
-        tasks: Detached tasks of the running event loop.
-        seconds: How long to wait at most, for all of them together; may be infinite.
-    """
-    if any(not task.ended for task in tasks):
-        deadline = math.inf if math.isinf(seconds) else anyio.current_time() + seconds
-        with anyio.CancelScope(shield=True, deadline=deadline):
-            for task in tasks:
-                await task.wait()
-    return [task for task in tasks if not task.ended]
+async def wait_for(tasks: list[Detached]) -> None:
+    """Wait until all of some tasks of the running event loop have ended."""
+    for task in tasks:
+        await task.wait()
 
 
 async def drain(timeout: float | None = None) -> list[str]:  # noqa: ASYNC109 - waiting is what it does
@@ -246,6 +238,9 @@ async def drain(timeout: float | None = None) -> list[str]:  # noqa: ASYNC109 - 
     Returns:
         The names of the tasks of this event loop that are still running.
     """
+    check_seconds("timeout", timeout)
     loop = current_backend().loop
     here = [task for task in list(_LIVE) if task.loop is loop]
-    return [task.name for task in await wait_for(here, math.inf if timeout is None else timeout)]
+    with anyio.move_on_after(timeout):
+        await wait_for(here)
+    return [task.name for task in here if not task.ended]

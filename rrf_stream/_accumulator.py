@@ -7,6 +7,8 @@ people with their own event loop, and the part that `open_fusion` drives.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
+from operator import is_
 from typing import Any, Literal
 
 from rrf_stream._arm import Arm, arms_of
@@ -25,10 +27,13 @@ from rrf_stream._plan import Plan, specs_of
 from rrf_stream._ranking import Ranking, Repeats
 from rrf_stream._scoreboard import Representative, Scoreboard
 from rrf_stream._snapshot import FusedHit, Outcome, Snapshot
-from rrf_stream._tally import ArmSpec, layout_of
+from rrf_stream._tally import ArmSpec, arm_spec, layout_of
 from rrf_stream.errors import FusionClosedError
 
 __all__ = ["Accumulator", "accumulator_of"]
+
+
+_report = partial(tuple.__new__, ArmReport)  # ArmReport() itself takes three times as long
 
 
 def accumulator_of(plan: Plan) -> Accumulator:
@@ -41,27 +46,31 @@ def accumulator_of(plan: Plan) -> Accumulator:
 class _ArmState:
     """Where one arm stands; the ranking knows what it delivered."""
 
-    __slots__ = ("closed_at", "error", "first_hit_after", "index", "ranking", "spec", "status")
+    __slots__ = ("closed_at", "error", "first_hit_after", "index", "open", "ranking", "spec", "status")
 
     def __init__(self, index: int, spec: ArmSpec, ranking: Ranking) -> None:
         self.index = index
         self.spec = spec
         self.ranking = ranking
+        self.open = True
         self.status = ArmStatus.WAITING
         self.error: BaseException | None = None
         self.first_hit_after: float | None = None
         self.closed_at: float | None = None
 
     def report(self, now: float | None) -> ArmReport:
-        return ArmReport(
-            self.spec.name,
-            self.status,
-            self.spec.weight,
-            self.spec.window,
-            self.ranking.received,
-            self.first_hit_after,
-            now if self.status.is_open else self.closed_at,
-            self.error,
+        spec = self.spec
+        return _report(
+            (
+                spec.name,
+                self.status,
+                spec.weight,
+                spec.window,
+                self.ranking.received,
+                self.first_hit_after,
+                now if self.open else self.closed_at,
+                self.error,
+            )
         )
 
 
@@ -114,7 +123,7 @@ class Accumulator:
             check_names("arms", arms)
             for name, weight in arms.items():
                 check_weight(f"the weight of arm {name!r}", weight)
-            specs = [ArmSpec(name, shared, weight, window, weight > 0) for name, weight in arms.items()]
+            specs = [arm_spec(name, shared, weight, window) for name, weight in arms.items()]
         else:
             specs = specs_of(arms_of(arms), shared)
         self._start(Plan(layout_of(tuple(specs)), top_k, repeats == "skip", key, representative))
@@ -124,12 +133,13 @@ class Accumulator:
         rankings = [
             Ranking(
                 spec.name,
+                partial(plan.layout.additions, arm),
                 window=spec.window,
                 skip_repeats=plan.skip_repeats,
                 keep_copies=plan.representative is not None,
                 key=plan.key,
             )
-            for spec in specs
+            for arm, spec in enumerate(specs)
         ]
         self._board = Scoreboard(plan.layout, rankings, top_k=plan.top_k, representative=plan.representative)
         self._arms = {
@@ -140,9 +150,6 @@ class Accumulator:
         self._seq = 0
         self._status_changed = False
         self._shown: tuple[FusedHit, ...] = ()
-        self._chosen = (
-            plan.representative is not None
-        )  # it may choose another copy though nothing else changed
 
     @property
     def changed(self) -> bool:
@@ -174,7 +181,7 @@ class Accumulator:
             TypeError: `hits` is no iterable of results, or an id is not hashable.
         """
         state = self._state(arm)
-        if not state.status.is_open:
+        if not state.open:
             raise FusionClosedError(f"arm {arm!r} is closed ({state.status}) and takes no more hits")
         ranking = state.ranking
         self._board.extend(state.index, hits)
@@ -205,7 +212,8 @@ class Accumulator:
         status = ArmStatus(status)
         if status.is_open:
             raise ValueError(f"status must be that of a closed arm, not {status.value!r}")
-        if state.status.is_open:
+        if state.open:
+            state.open = False
             state.status = status
             state.error = error
             state.closed_at = at
@@ -234,8 +242,8 @@ class Accumulator:
         if not self.changed:
             return None
         hits = tuple(self._board.hits())
-        if not self._status_changed and not self._chosen and _show_the_same(hits, self._shown):
-            return None
+        if not self._status_changed and len(hits) == len(self._shown) and all(map(is_, hits, self._shown)):
+            return None  # a hit is the same object as before if nothing about it has changed
         return self._snapshot(hits, at, Outcome.COMPLETE)
 
     def _snapshot(self, hits: tuple[FusedHit, ...], at: float | None, outcome: Outcome) -> Snapshot:
@@ -274,14 +282,3 @@ class Accumulator:
         except (KeyError, TypeError):
             known = ", ".join(map(repr, self._arms)) or "none"
             raise ValueError(f"arm must be the name of one of the arms ({known}), not {arm!r}") from None
-
-
-def _show_the_same(hits: tuple[FusedHit, ...], others: tuple[FusedHit, ...]) -> bool:
-    """Compare what the library made of them: the caller's own copies need not be comparable."""
-    return len(hits) == len(others) and all(
-        hit.id == other.id
-        and hit.score == other.score
-        and hit.ranks == other.ranks
-        and hit.items.keys() == other.items.keys()
-        for hit, other in zip(hits, others, strict=True)
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from rrf_stream._checks import (
@@ -20,7 +21,7 @@ from rrf_stream._kernels import Kernel
 from rrf_stream._ranking import Ranking, Repeats
 from rrf_stream._scoreboard import Representative, Scoreboard, Ties
 from rrf_stream._snapshot import FusedHit
-from rrf_stream._tally import ArmSpec, layout_of
+from rrf_stream._tally import arm_spec, layout_of
 
 __all__ = ["fuse"]
 
@@ -81,22 +82,22 @@ def fuse(
         check_iterable("rankings", rankings, "rankings")
         by_name = {f"list_{index}": ranking for index, ranking in enumerate(rankings)}
     weight_of = _weights_by_name(by_name, weights)
-    lists = [_listed(name, results) for name, results in by_name.items()]
+    lists = [
+        results if type(results) is list else _listed(name, results) for name, results in by_name.items()
+    ]
     # A window that cuts nothing: a tally has room for its ranks, and few sizes of it share their tables.
     longest = max(map(len, lists), default=0)
     room = (1 << max(longest.bit_length(), _LEAST_BITS)) - 1
-    specs = [ArmSpec(name, shared, weight := weight_of.get(name, 1.0), room, weight > 0) for name in by_name]
+    specs = [arm_spec(name, shared, weight_of.get(name, 1.0), room) for name in by_name]
+    skip = repeats == "skip"
+    keep = representative is not None
+    layout = layout_of(tuple(specs))
+    worth = layout.additions
     board = Scoreboard(
-        layout_of(tuple(specs)),
+        layout,
         [
-            Ranking(
-                name,
-                window=room,
-                skip_repeats=repeats == "skip",
-                keep_copies=representative is not None,
-                key=key,
-            )
-            for name in by_name
+            Ranking(name, partial(worth, arm), window=room, skip_repeats=skip, keep_copies=keep, key=key)
+            for arm, name in enumerate(by_name)
         ],
         top_k=top_k,
         representative=representative,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from numbers import Real
 from typing import Any
@@ -194,11 +195,11 @@ class ReciprocalRankFusion:
             ArmSpec(name, kernel, weight, window=None, lists=True)
             for name, weight in zip(names, given, strict=True)
         ]
-        board = Scoreboard(
-            layout_of(tuple(specs)),
-            [Ranking(name, skip_repeats=True) for name in names],
-            top_k=None,
-        )
+        layout = layout_of(tuple(specs))
+        rankings = [
+            Ranking(name, partial(layout.additions, arm), skip_repeats=True) for arm, name in enumerate(names)
+        ]
+        board = Scoreboard(layout, rankings, top_k=None)
         for index, keys in enumerate(lists):
             board.extend(index, keys)
         return [hit.id for hit in board.hits()]

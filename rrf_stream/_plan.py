@@ -10,7 +10,7 @@ from rrf_stream._checks import check_kernels
 from rrf_stream._hit import Key
 from rrf_stream._kernels import Kernel
 from rrf_stream._scoreboard import Representative
-from rrf_stream._tally import ArmSpec, Layout
+from rrf_stream._tally import ArmSpec, Layout, arm_spec
 
 __all__ = ["Plan", "specs_of"]
 
@@ -39,6 +39,6 @@ def specs_of(arms: Iterable[Arm], kernel: Kernel) -> list[ArmSpec]:
     Raises:
         ValueError: The kernels are of different kinds.
     """
-    specs = [ArmSpec(arm.name, arm.kernel or kernel, arm.weight, arm.window, arm.weight > 0) for arm in arms]
+    specs = [arm_spec(arm.name, arm.kernel or kernel, arm.weight, arm.window) for arm in arms]
     check_kernels([spec.kernel for spec in specs if spec.kernel is not kernel] + [kernel])
     return specs

@@ -18,6 +18,8 @@ class Ranking:
 
     Args:
         name: The name of the arm.
+        worth: Gives what each of some consecutive ranks is worth, from its first and last. If it
+            raises, nothing is taken.
         window: How many ranks are read at most; None for no limit.
         skip_repeats: Whether a repeat leaves its rank to the next id.
         keep_copies: Whether to keep every copy of an id, repeats included, beside the first.
@@ -36,6 +38,7 @@ class Ranking:
         "_key",
         "_seen",
         "_skip_repeats",
+        "_worth",
         "copies",
         "ids",
         "items",
@@ -48,6 +51,7 @@ class Ranking:
     def __init__(
         self,
         name: str,
+        worth: Worth,
         *,
         window: int | None = None,
         skip_repeats: bool = False,
@@ -55,6 +59,7 @@ class Ranking:
         key: Key | None = None,
     ) -> None:
         self.name = name
+        self._worth = worth
         self.window = window
         self.ids: list[Any] = []
         self.items: dict[Any, Any] = {}
@@ -71,18 +76,13 @@ class Ranking:
         """Whether the window is used up."""
         return self.window is not None and len(self.ids) >= self.window
 
-    def extend(self, results: Iterable[Any], worth: Worth) -> tuple[Sequence[Any], Sequence[int]]:
+    def extend(self, results: Iterable[Any]) -> tuple[Sequence[Any], Sequence[int]]:
         """Take the next results, up to the window; return the new ids and what they are worth.
-
-        Args:
-            results: Ids, hits, or with a key any objects, best first.
-            worth: Gives what each of some consecutive ranks is worth, from its first and last.
-                If it raises, nothing is taken.
 
         Raises:
             TypeError: The results are no iterable, or an id is not hashable. Nothing was taken.
         """
-        ids = self._listed(results)
+        ids = results.copy() if type(results) is list else self._listed(results)
         items: list[Any] | None = None
         distinct = _distinct(ids) if self._key is None else None
         if distinct is None:  # some are more than ids: a Hit is not hashable
@@ -98,8 +98,8 @@ class Ranking:
             or (window is not None and end > window)
             or (used and not self._seen.isdisjoint(distinct))
         ):
-            return self._extend_sifted(ids, items, worth)
-        worths = worth(used + 1, end)
+            return self._extend_sifted(ids, items)
+        worths = self._worth(used + 1, end)
         self.received += len(ids)
         if used:
             self.ids += ids
@@ -110,15 +110,13 @@ class Ranking:
             self._keep(ids, items)
         return ids, worths
 
-    def _extend_sifted(
-        self, ids: list[Any], items: list[Any] | None, worth: Worth
-    ) -> tuple[Sequence[Any], Sequence[int]]:
+    def _extend_sifted(self, ids: list[Any], items: list[Any] | None) -> tuple[Sequence[Any], Sequence[int]]:
         """Do the same for results that go past the window, or have repeats in them."""
         used = len(self.ids)
         ids, ranks = self._sift(ids)
         new = [*ranks]
         order = new if self._skip_repeats else ids
-        worths = worth(used + 1, used + len(order))
+        worths = self._worth(used + 1, used + len(order))
         self.repeats = self.repeats or len(new) < len(ids)
         self.received += len(ids)
         self.ids += order
@@ -128,7 +126,7 @@ class Ranking:
         return new, [worths[rank - used - 1] for rank in ranks.values()]
 
     def _listed(self, results: Iterable[Any]) -> list[Any]:
-        if isinstance(results, str | bytes) or not hasattr(results, "__iter__"):
+        if isinstance(results, (str, bytes)) or not hasattr(results, "__iter__"):
             raise TypeError(
                 f"hits of arm {self.name!r} must be an iterable of results, not {results!r}; "
                 "for one result give a list of it"

@@ -125,8 +125,7 @@ class Run:
 
     def finish(self) -> Snapshot:
         """Return the final snapshot of a fusion that has ended."""
-        if self.final is None:
-            self.final = self.accumulator.snapshot(at=self._ended_after, outcome=self.outcome)
+        self.final = self.final or self.accumulator.snapshot(at=self._ended_after, outcome=self.outcome)
         return self.final
 
     def raise_failure(self) -> None:

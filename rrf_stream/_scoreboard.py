@@ -50,11 +50,14 @@ class Scoreboard:
     __slots__ = (
         "_by_id",
         "_candidates",
+        "_copies_change",
         "_furthest",
+        "_hits",
         "_layout",
         "_patience",
         "_rankings",
         "_representative",
+        "_shown",
         "_tallies",
         "_threshold",
         "_top_k",
@@ -78,6 +81,9 @@ class Scoreboard:
         # How many candidates may gather before the best are picked again: often enough that no
         # snapshot finds many, seldom enough that picking costs little for each id added.
         self._patience = math.inf if top_k is None else 4 * top_k + 512
+        self._hits: list[FusedHit] = []
+        self._shown: list[int] = []  # the tallies of these hits
+        self._copies_change = False  # whether a repeat may bring another copy of a document
         self._furthest: float = 0  # the last arm that delivered, while arms deliver in their order
         self._top_k = top_k
         self._representative = representative
@@ -99,7 +105,7 @@ class Scoreboard:
             TypeError: The results are no iterable, or an id is not hashable. Nothing was added.
         """
         ranking = self._rankings[arm]
-        ids, additions = ranking.extend(results, partial(self._layout.additions, arm))
+        ids, additions = ranking.extend(results)
         self._furthest = arm if arm >= self._furthest else math.inf
         tallies = self._tallies
         candidates = self._candidates
@@ -120,32 +126,65 @@ class Scoreboard:
                 if tally >= threshold:
                     candidates.add(id_)
                     self.touched = True
-            if ranking.repeats and ranking.items:
-                self.touched = True  # by a copy that a repeat brought
             gathered = len(candidates)
+        if ranking.repeats and ranking.items:
+            self.touched = self._copies_change = True
         if gathered > self._patience:
             self._best()
 
     def hits(self) -> list[FusedHit]:
-        """Return the best, each with what explains it; from then on nothing is `touched`."""
+        """Return the best, each with what explains it; from then on nothing is `touched`.
+
+        A hit is the same object as before if nothing about it has changed.
+        """
         # The key of a dictionary is the first of equal ids to arrive; in arm order, that of the first arm.
         in_order = self._furthest < math.inf and self._candidates is None
         best = self._best()
+        tallies = [self._tallies[id_] for id_ in best]
+        shown = self._shown
+        # A tally tells which document it is of: it holds a rank in an arm, and only one document has that.
+        same = 0 if self._copies_change else len(shown)
+        places = [place for place, tally in enumerate(tallies) if place >= same or tally != shown[place]]
+        if len(places) == len(tallies):
+            self._hits, self._shown = [*self._explain(places, best, in_order=in_order)], tallies
+        elif places:
+            ids = [best[place] for place in places]
+            hits = self._hits.copy()
+            for place, hit in zip(places, self._explain(places, ids, in_order=in_order), strict=True):
+                hits[place : place + 1] = (hit,)  # one more where the list ends
+            self._hits, self._shown = hits, tallies
+        self.touched = False
+        return self._hits
+
+    def _explain(self, places: list[int], ids: list[Any], *, in_order: bool) -> Iterable[FusedHit]:
+        """Return the hits for some ids at some places, counted from 0."""
         layout = self._layout
         low = layout.low
-        ceiling = layout.ceiling
-        tallies = [self._tallies[id_] for id_ in best]
+        tallies = [self._tallies[id_] for id_ in ids]
         scores = scores_of([tally >> low for tally in tallies])
-        items, copies = self._items(best)
-        shown = best if in_order else self._as_first_given(tallies)
-        hits = []
-        rank = 0
-        for id_, tally, score, item, by_arm in zip(shown, tallies, scores, copies, items, strict=True):
-            rank += 1  # noqa: SIM113 - a zip of an enumeration makes a tuple more
-            ranks = Ranks(layout, tally)
-            hits.append(_hit((id_, rank, score, score / ceiling, item, by_arm, ranks, None, None, None)))
-        self.touched = False
-        return hits
+        ceiling = layout.ceiling
+        normalized = [score / ceiling for score in scores]
+        items, copies = self._items(ids)
+        shown = ids if in_order else self._as_first_given(tallies)
+        ranks = map(Ranks, repeat(layout), tallies)
+        bounds = repeat(None)
+        fused_ranks = [place + 1 for place in places]
+        return map(
+            _hit,
+            zip(
+                shown,
+                fused_ranks,
+                scores,
+                normalized,
+                copies,
+                items,
+                ranks,
+                bounds,
+                bounds,
+                bounds,
+                strict=False,
+            ),
+        )
 
     def _best(self) -> list[Any]:
         """Return the ids of the best, in order, and make them the candidates."""
@@ -157,51 +196,41 @@ class Scoreboard:
         end = len(pool) if self._top_k is None else self._top_k
         crowded = len(pool) > end
         if len(pool) > _SORT_BELOW * end:
-            floor = layout.tie_floor(nlargest(end, map(tallies.__getitem__, pool))[-1])
+            floor = layout.floor(nlargest(end, map(tallies.__getitem__, pool))[-1])
             pool = [id_ for id_ in pool if tallies[id_] >= floor]
-        best = sorted(pool, key=tallies.__getitem__, reverse=True)
         if crowded:
-            self._threshold = floor = layout.tie_floor(tallies[best[end - 1]])
+            best = sorted(pool, key=tallies.__getitem__, reverse=True)
+            self._threshold = floor = layout.floor(tallies[best[end - 1]])
             tied = end
             while tied < len(best) and tallies[best[tied]] >= floor:
                 tied += 1
             del best[tied:]
-        half = layout.half
-        shift = layout.shift
-        if len({tallies[id_] + half >> shift for id_ in best}) < len(best):
-            self._break_ties(best)
+        else:
+            best = [*pool]
+        self._sort(best)
         if crowded:
             # A tie that is lost can only be won by a further contribution: then the id comes back.
             del best[end:]
             self._candidates = {*best}
         return best
 
-    def _break_ties(self, best: list[Any]) -> None:
-        """Sort by score, and equal scores by what decides ties."""
-        layout = self._layout
+    def _sort(self, ids: list[Any]) -> None:
         tallies = self._tallies
+        layout = self._layout
         if not self._by_id:
-            best.sort(key=lambda id_: (-layout.sort_key(tallies[id_]), layout.first_listed(tallies[id_])))
+            order = layout.order
+            ids.sort(key=lambda id_: order(tallies[id_]), reverse=True)
             return
         try:
-            best.sort(key=lambda id_: (-layout.sort_key(tallies[id_]), id_))
+            ids.sort(key=lambda id_: (-layout.rounded(tallies[id_]), id_))
         except TypeError as error:
             raise TypeError(f"ties='id' wants ids that can be compared: {error}") from error
 
     def _as_first_given(self, tallies: list[int]) -> list[Any]:
         """Return ids as the first-declared arm gave them: 1 and True are equal, but not the same."""
-        arms = [
-            (ranking.ids, shift, mask)
-            for ranking, (_, shift, mask) in zip(self._rankings, self._layout.fields, strict=True)
-        ]
-        shown = []
-        for tally in tallies:
-            for ids, shift, mask in arms:
-                rank = tally >> shift & mask
-                if rank:
-                    shown.append(ids[rank - 1])
-                    break
-        return shown
+        rankings = self._rankings
+        firsts = map(self._layout.first, tallies)
+        return [rankings[arm].ids[rank - 1] for arm, rank in firsts]
 
     def _items(self, best: list[Any]) -> tuple[list[dict[str, Any]], Iterable[Any]]:
         """Return the copies of each id by arm, and the copy to show."""

@@ -2,24 +2,29 @@
 
 A *tally* ::
 
-    | score in units of 2**-96 | rank in the last arm | ... | rank in the first arm |
+    | score in units of 2**-96 | rank in the first arm | ... | rank in the last arm |
 
 What one rank of one arm adds to a tally is tabulated, so that taking a result is
 one look-up and one addition, in any order. A document is met at most once in each
 arm, so no field overflows into the next: it has the bits that the window of its
-arm needs. Tallies compare as scores do, but for ties.
+arm needs.
+
+A field holds the distance of the rank from the end of the field's range, and 0
+where there is no rank. So the greater of two tallies with one score is that of
+the document which was seen first: by the first arm that has either, at the
+smaller rank. With the score rounded, tallies compare as the fused order does.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from collections.abc import ItemsView, Iterator, KeysView, Mapping
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from rrf_stream._kernels import KEY_HALF, KEY_SHIFT, ONE, Kernel, contributions
 
-__all__ = ["ArmSpec", "Layout", "Ranks", "layout_of"]
+__all__ = ["ArmSpec", "Layout", "Ranks", "arm_spec", "layout_of"]
 
 _UNLIMITED_BITS = 32
 _LARGEST_TABLE = 2048
@@ -44,18 +49,23 @@ class ArmSpec(NamedTuple):
     lists: bool
 
 
+def arm_spec(name: str, kernel: Kernel, weight: float, window: int | None) -> ArmSpec:
+    """Return the spec of an arm that lists documents if it has any weight."""
+    spec: ArmSpec = _spec((name, kernel, weight, window, weight > 0))
+    return spec
+
+
+_spec = partial(tuple.__new__, ArmSpec)  # ArmSpec() itself takes three times as long
+
+
 class Layout:
     """Where a tally holds what, for the arms of one fusion; never changed, and shared by fusions.
 
     Attributes:
         specs: What to know of each arm, in the order that decides ties.
-        fields: Name, lowest bit and shifted mask of the rank in each arm.
         low: The lowest bit of the score.
         ranks_only: The bits of all ranks.
         listing: The bits of the ranks in arms that list documents.
-        lists: Whether each arm lists documents.
-        half: What to add to a tally to round its score, before it is shifted.
-        shift: How far to shift a rounded tally to get its sort key.
         ceiling: The highest score that all arms together can give.
 
     Raises:
@@ -63,40 +73,42 @@ class Layout:
     """
 
     __slots__ = (
+        "_arm_of_bits",
+        "_fields",
+        "_half",
+        "_ordering",
+        "_shift",
         "_tables",
         "ceiling",
-        "fields",
-        "half",
         "listing",
-        "lists",
         "low",
         "ranks_only",
-        "shift",
         "specs",
     )
 
     def __init__(self, specs: tuple[ArmSpec, ...]) -> None:
-        fields = []
-        shift = 0
-        for spec in specs:
-            bits = _UNLIMITED_BITS if spec.window is None else spec.window.bit_length()
-            fields.append((spec.name, shift, (1 << bits) - 1))
-            shift += bits
         self.specs = specs
-        self.fields = tuple(fields)
-        self.low = shift
-        self.ranks_only = (1 << shift) - 1
-        self.lists = tuple(spec.lists for spec in specs)
-        self.listing = sum(
-            mask << at for (_, at, mask), lists in zip(fields, self.lists, strict=True) if lists
-        )
-        self.half = KEY_HALF << shift
-        self.shift = KEY_SHIFT + shift
+        widths = [_UNLIMITED_BITS if spec.window is None else spec.window.bit_length() for spec in specs]
+        self.low = low = sum(widths)
+        self.ranks_only = (1 << low) - 1
+        self.listing = 0
+        self._fields: list[tuple[str, int, int]] = []  # name, lowest bit, and one more than the highest value
+        self._arm_of_bits: list[int] = [0]  # the arm that has the highest of so many bits
+        shift = low
+        for spec, bits in zip(specs, widths, strict=True):
+            shift -= bits
+            self._fields.append((spec.name, shift, 1 << bits))
+            self.listing |= ((1 << bits) - 1) << shift if spec.lists else 0
+        for arm, bits in reversed([*enumerate(widths)]):
+            self._arm_of_bits += [arm] * bits
+        self._half = KEY_HALF << low
+        self._shift = KEY_SHIFT + low
+        self._ordering = self.listing | -1 << self._shift
         self._tables = tuple(
-            tuple(self._additions(index, 1, min(spec.window or _LARGEST_TABLE, _LARGEST_TABLE)))
-            for index, spec in enumerate(specs)
+            tuple(self._additions(arm, 1, min(spec.window or _LARGEST_TABLE, _LARGEST_TABLE)))
+            for arm, spec in enumerate(specs)
         )
-        ceiling = sum(abs(table[0] >> shift) for table in self._tables)
+        ceiling = sum(abs(table[0] >> low) for table in self._tables)
         if ceiling > _LARGEST:
             raise ValueError("weights must add up to a finite number")
         self.ceiling = ceiling / ONE or 1.0  # contributions of less than a unit add up to 0
@@ -108,69 +120,97 @@ class Layout:
 
     def _additions(self, arm: int, first: int, last: int) -> list[int]:
         spec = self.specs[arm]
-        _, shift, _ = self.fields[arm]
+        _, shift, top = self._fields[arm]
         ranks = range(first, last + 1)
         units = contributions(spec.kernel, spec.weight, ranks)
-        low = self.low
-        return [(one << low) + (rank << shift) for one, rank in zip(units, ranks, strict=True)]
+        return [(one << self.low) + (top - rank << shift) for one, rank in zip(units, ranks, strict=True)]
 
-    def tie_floor(self, tally: int) -> int:
-        """Return the least tally with the same sort key."""
-        return (tally + self.half >> self.shift << self.shift) - self.half
+    def order(self, tally: int) -> int:
+        """Return what documents are ordered by: the greater, the better, and no two are equal.
 
-    def sort_key(self, tally: int) -> int:
-        """Return the score in units of 2**-64, rounded: what scores are compared by."""
-        return tally + self.half >> self.shift
+        That is the score, rounded to units of 2**-64, and below it who was seen first.
+        """
+        return tally + self._half & self._ordering
 
-    def first_listed(self, tally: int) -> tuple[int, int]:
-        """Return the first arm, from 0, that listed the document, and its rank there: what decides ties."""
-        tally &= self.listing
-        for index, (_, shift, mask) in enumerate(self.fields):
-            rank = tally >> shift & mask
-            if rank:
-                return index, rank
-        raise ValueError("tally must be that of a document that an arm listed")
+    def rounded(self, tally: int) -> int:
+        """Return the score alone, in units of 2**-64."""
+        return tally + self._half >> self._shift
+
+    def floor(self, tally: int) -> int:
+        """Return the least tally with the same rounded score."""
+        return (self.rounded(tally) << self._shift) - self._half
+
+    def ranks(self, tally: int) -> dict[str, int]:
+        """Return the ranks of a document by arm, in the order of the arms."""
+        ranks = {}
+        fields = tally & self.ranks_only
+        for name, shift, top in self._fields:
+            field = fields >> shift & top - 1
+            if field:
+                ranks[name] = top - field
+        return ranks
+
+    def first(self, tally: int) -> tuple[int, int]:
+        """Return the first arm, from 0, that ranked the document, and its rank there."""
+        fields = tally & self.ranks_only
+        arm = self._arm_of_bits[fields.bit_length()]
+        _, shift, top = self._fields[arm]
+        return arm, top - (fields >> shift)
 
 
 layout_of = lru_cache(maxsize=16)(Layout)
 
 
 class Ranks(Mapping[str, int]):
-    """The ranks of one document by arm, in the order of the arms: a read-only view of its tally."""
+    """The ranks of one document by arm, in the order of the arms: a read-only view of its tally.
 
-    __slots__ = ("_layout", "_tally")
+    Read off the tally when first asked for, as most hits are never asked.
+    """
+
+    __slots__ = ("_layout", "_read", "_tally")
 
     def __init__(self, layout: Layout, tally: int) -> None:
         self._layout = layout
         self._tally = tally
+        self._read: dict[str, int] | None = None
+
+    def _ranks(self) -> dict[str, int]:
+        if self._read is None:
+            self._read = self._layout.ranks(self._tally)
+        return self._read
 
     def __getitem__(self, arm: str) -> int:
         """Return the rank in an arm; KeyError if the arm did not rank the document."""
-        for name, shift, mask in self._layout.fields:
-            if name == arm:
-                rank = self._tally >> shift & mask
-                if rank:
-                    return rank
-        raise KeyError(arm)
+        return (self._read or self._ranks())[arm]
 
     def __iter__(self) -> Iterator[str]:
         """Return the names of the arms that ranked the document, in order."""
-        return (name for name, shift, mask in self._layout.fields if self._tally >> shift & mask)
+        return iter(self._ranks())
 
     def __len__(self) -> int:
         """Return the number of arms that ranked the document."""
-        return sum(1 for _ in self)
+        return len(self._ranks())
+
+    def keys(self) -> KeysView[str]:
+        """Return the names of the arms that ranked the document, in order."""
+        return self._ranks().keys()
+
+    def items(self) -> ItemsView[str, int]:
+        """Return the names of the arms and the ranks there, in order."""
+        return self._ranks().items()
 
     def __eq__(self, other: object) -> bool:
         """Return whether another mapping holds the same ranks."""
-        if isinstance(other, Ranks) and other._layout is self._layout:
-            return not (self._tally ^ other._tally) & self._layout.ranks_only
-        return super().__eq__(other)
+        if isinstance(other, Ranks):
+            if other._layout is self._layout:
+                return not (self._tally ^ other._tally) & self._layout.ranks_only
+            return self._ranks() == other._ranks()
+        return self._ranks() == other
 
     __hash__ = None  # type: ignore[assignment]  # as for other mappings
 
     def __repr__(self) -> str:
-        return repr(dict(self))
+        return repr(self._ranks())
 
     def __reduce__(self) -> tuple[type[dict[str, int]], tuple[dict[str, int]]]:
-        return dict, (dict(self),)
+        return dict, (dict(self._ranks()),)

@@ -1,22 +1,25 @@
 """The fusion core against the loop that everybody writes.
 
-Corpus model: ids are short strings, each arm a random sample of a common pool about
-twice as large as a list, so that about half of the ids are found by several arms.
+Corpus model: ids are short strings; for batches each arm is a random sample of a common pool about
+twice as large as a list, so that about half of the ids are found by several arms; for streams each arm
+delivers ids of its own, which is the worst case for memory.
 Run: `python tests/benchmarks/core.py`, or with `--short` to see only that it runs.
 """
 
 from __future__ import annotations
 
+import gc
 import random
 import sys
 import tracemalloc
 from functools import partial
 
-from harness import Row, compare, heading, show
+from harness import Row, compare, cpu_time, heading, show
 
 from rrf_stream import Accumulator, fuse
 
 ARMS = ("dense", "lexical", "graph")
+PAGE = 10
 
 
 def naive(rankings: list[list[str]]) -> list[tuple[str, float]]:
@@ -28,6 +31,11 @@ def naive(rankings: list[list[str]]) -> list[tuple[str, float]]:
     return sorted(scores.items(), key=lambda row: -row[1])
 
 
+def explained(rankings: list[list[str]]) -> list[object]:
+    """Fuse, and read the score and the ranks of each of the ten best."""
+    return [(hit.id, hit.score, *hit.ranks.items()) for hit in fuse(rankings, top_k=10)]
+
+
 def sample(arms: int, length: int, pool: int) -> list[list[str]]:
     """Return rankings of random ids out of a pool."""
     chance = random.Random(17)
@@ -36,82 +44,113 @@ def sample(arms: int, length: int, pool: int) -> list[list[str]]:
 
 
 def batch_rows(*, short: bool) -> list[Row]:
-    """`fuse`, exact, top 10 with its explanation."""
+    """Compare `fuse`, exact, top 10 with its explanation, with the naive loop."""
     rows = []
     for arms, length, pool, bar, times in ((3, 50, 100, "<= 2.0", 200), (20, 1000, 8000, "<= 1.35", 2)):
         rankings = sample(arms, length, pool)
+        for what, ours in (("fuse", partial(fuse, rankings, top_k=10)), ("fuse, all read", explained)):
+            rows.append(
+                compare(
+                    f"{what}, {arms} x {length} ids, top 10",
+                    ours if isinstance(ours, partial) else partial(ours, rankings),
+                    partial(naive, rankings),
+                    bar=bar,
+                    against="naive loop",
+                    times=1 if short else times,
+                    turns=1 if short else 25,
+                )
+            )
+    return rows
+
+
+def filled(size: int) -> Accumulator:
+    """Return an accumulator with a live top 10, whose arms have delivered `size` ids in all."""
+    accumulator = Accumulator(dict.fromkeys(ARMS, 1.0), window=None)
+    each = size // len(ARMS)
+    for arm in ARMS:
+        for start in range(0, each, 1000):
+            accumulator.add(arm, [f"{arm}-{number}" for number in range(start, min(start + 1000, each))])
+            accumulator.snapshot()
+    return accumulator
+
+
+def adding_rows(*, short: bool) -> list[Row]:
+    """Measure adding hits in pages of ten with a live top 10, a snapshot now and then, by size."""
+    rows = []
+    for size in (1_000, 10_000) if short else (1_000, 10_000, 100_000, 1_000_000):
+        accumulator = filled(size)
+        scores = {f"{arm}-{number}": 0.0 for arm in ARMS for number in range(size // len(ARMS))}
+        pairs = []
+        for turn in range(1 if short else 25):
+            pages = [[f"{turn}-{page}-{hit}" for hit in range(PAGE)] for page in range(300)]
+
+            def add(pages: list[list[str]] = pages, accumulator: Accumulator = accumulator) -> None:
+                for page in pages:
+                    accumulator.add("dense", page)
+
+            def loop(pages: list[list[str]] = pages, scores: dict[str, float] = scores) -> None:
+                for page in pages:
+                    for rank, id_ in enumerate(page, 1):
+                        scores[id_] = scores.get(id_, 0.0) + 1 / (60 + rank)
+
+            hits = len(pages) * PAGE
+            pairs.append((cpu_time(add, 1) / hits, cpu_time(loop, 1) / hits))
+            accumulator.snapshot()
+        what = f"adding one hit to {size:,} ids"
+        rows.append(Row.of(what, pairs, bar="<= 0.8 us", against="naive adding, no ranks"))
+    return rows
+
+
+def snapshot_rows(*, short: bool) -> list[Row]:
+    """Measure a snapshot of the top 10 when something was added, by size, beside the naive full sort."""
+    rows = []
+    for size in (300, 3_000) if short else (300, 3_000, 30_000):
+        accumulator = filled(size)
+        rankings = [[f"{arm}-{number}" for number in range(size // len(ARMS))] for arm in ARMS]
         rows.append(
             compare(
-                f"fuse, {arms} x {length} ids, top 10",
-                partial(fuse, rankings, top_k=10),
+                f"one snapshot, top 10 of {size:,} ids",
+                accumulator.snapshot,
                 partial(naive, rankings),
-                bar=bar,
-                against="naive loop",
-                times=times,
-                short=short,
+                bar="<= 15 us",
+                against="naive loop over all",
+                times=1 if short else 20,
+                turns=1 if short else 25,
             )
         )
     return rows
 
 
-def filled(size: int) -> Accumulator:
-    """Return an accumulator of three arms that have delivered `size` ids in all, with a live top 10."""
+def memory_row(*, short: bool) -> Row:
+    """Measure the bytes that an id costs which one arm delivers, beside those of the naive dictionary."""
+    size = 3_000 if short else 300_000
+    ids = [[f"{arm}-{number}" for number in range(size // len(ARMS))] for arm in ARMS]
+    gc.collect()
+    tracemalloc.start()
     accumulator = Accumulator(dict.fromkeys(ARMS, 1.0), window=None)
-    for start in range(0, size, 3000):
-        for arm in ARMS:
-            accumulator.add(arm, [f"{arm}-{number}" for number in range(start // 3, start // 3 + 1000)])
-        accumulator.snapshot()
-    return accumulator
-
-
-def adding_row(size: int, *, short: bool) -> Row:
-    """Adding hits in pages of ten with a live top 10, a snapshot after every page of each arm."""
-    accumulator = filled(size)
-    pages = 300
-    fresh = iter(range(10**9))
-
-    def add() -> None:
-        for page in batches:
-            accumulator.add("dense", page)
-
-    def loop() -> None:
-        for page in batches:
-            for rank, id_ in enumerate(page, 1):
-                floats[id_] = floats.get(id_, 0.0) + 1 / (60 + rank)
-
-    floats: dict[str, float] = {f"old-{number}": 0.0 for number in range(size)}
-    batches: list[list[str]] = []
-
-    def renew() -> None:
-        batches[:] = [[f"new-{next(fresh)}" for _ in range(10)] for _ in range(pages)]
-
-    mine, other = [], []
-    from harness import cpu_time
-
-    for _ in range(1 if short else 9):
-        renew()
-        mine.append(cpu_time(add, 1) / pages / 10)
-        accumulator.snapshot()
-        other.append(cpu_time(loop, 1) / pages / 10)
-    mine.sort()
-    other.sort()
-    middle = len(mine) // 2
-    return Row(
-        what=f"adding one hit, {size:,} ids before",
-        ours=mine[middle],
-        theirs=other[middle],
-        ratio=mine[middle] / other[middle] if other[middle] else 0,
-        bar="0.8 us",
-        against="naive adding, no ranks kept",
-    )
+    for arm, results in zip(ARMS, ids, strict=True):
+        for start in range(0, len(results), 1000):
+            accumulator.add(arm, results[start : start + 1000])
+    accumulator.snapshot()
+    ours, _ = tracemalloc.get_traced_memory()
+    scores = {id_: 1 / (60 + rank) for results in ids for rank, id_ in enumerate(results, 1)}
+    both, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    pair = (ours / size, (both - ours) / len(scores))
+    return Row.of(f"bytes an id, {size:,} ids", [pair], bar="<= 300", against="dict of floats")
 
 
 def main(*, short: bool) -> None:
     """Print the table."""
     print(heading())
-    rows = batch_rows(short=short)
-    rows += [adding_row(size, short=short) for size in (1_000, 10_000, 100_000, 1_000_000)]
-    show(rows)
+    show(
+        [
+            *batch_rows(short=short),
+            *adding_rows(short=short),
+            *snapshot_rows(short=short),
+            memory_row(short=short),
+        ]
+    )
 
 
 if __name__ == "__main__":

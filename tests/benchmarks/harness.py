@@ -12,10 +12,11 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Self
 
-__all__ = ["Row", "calibrate", "compare", "heading", "show"]
+__all__ = ["Row", "compare", "cpu_time", "heading", "show"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,10 +25,10 @@ class Row:
 
     Attributes:
         what: What is measured.
-        ours: Median of our CPU time, in microseconds.
-        theirs: Median of the CPU time it is held against, in microseconds.
+        ours: Median of our figures.
+        theirs: Median of the figures that ours are held against.
         ratio: Median of the ratios of each turn.
-        bar: What the ratio, or the figure, must not exceed.
+        bar: What must not be exceeded: by the ratio, or by our figure if it has a unit.
         against: What it is held against.
     """
 
@@ -38,9 +39,21 @@ class Row:
     bar: str
     against: str
 
+    @classmethod
+    def of(cls, what: str, pairs: Sequence[tuple[float, float]], *, bar: str, against: str) -> Self:
+        """Return the medians of pairs that were measured by turns."""
+        return cls(
+            what=what,
+            ours=statistics.median(ours for ours, _ in pairs),
+            theirs=statistics.median(theirs for _, theirs in pairs),
+            ratio=statistics.median(ours / max(theirs, 1e-9) for ours, theirs in pairs),
+            bar=bar,
+            against=against,
+        )
+
 
 def cpu_time(function: Callable[[], object], times: int) -> float:
-    """Return the CPU time of one call in microseconds, the garbage of the run before not counted."""
+    """Return the CPU time of one call in microseconds, without the garbage of the run before."""
     gc.collect()
     start = time.process_time_ns()
     for _ in range(times):
@@ -56,35 +69,11 @@ def compare(
     bar: str,
     against: str,
     times: int,
-    turns: int = 15,
-    short: bool = False,
+    turns: int,
 ) -> Row:
-    """Measure two functions by turns and return the medians.
-
-    Args:
-        what: What is measured.
-        ours: Called `times` times a turn.
-        theirs: Called as often.
-        bar: What the ratio must not exceed.
-        against: What `theirs` is.
-        times: Calls a turn: so many that a turn takes some ten milliseconds.
-        turns: How often each is measured.
-        short: Whether only to see that both run.
-    """
-    if short:
-        times, turns = 1, 1
-    pairs = []
-    for _ in range(turns):
-        one = cpu_time(ours, times)
-        pairs.append((one, cpu_time(theirs, times)))
-    return Row(
-        what=what,
-        ours=statistics.median(mine for mine, _ in pairs),
-        theirs=statistics.median(other for _, other in pairs),
-        ratio=statistics.median(mine / other for mine, other in pairs if other) if any(o for _, o in pairs) else 0,
-        bar=bar,
-        against=against,
-    )
+    """Measure two functions by turns, each called `times` times a turn."""
+    pairs = [(cpu_time(ours, times), cpu_time(theirs, times)) for _ in range(turns)]
+    return Row.of(what, pairs, bar=bar, against=against)
 
 
 def calibrate() -> float:
@@ -107,8 +96,9 @@ def heading() -> str:
     )
 
 
-def show(rows: list[Row]) -> None:
-    """Print the table."""
-    print(f"{'what':<46} {'ours us':>10} {'other us':>10} {'ratio':>6}  {'bar':<9} against")
+def show(rows: Sequence[Row]) -> None:
+    """Print the table. Figures are microseconds of CPU time, but for memory: bytes."""
+    print(f"{'what':<44} {'ours':>10} {'other':>10} {'ratio':>6}  {'bar':<10} other")
     for row in rows:
-        print(f"{row.what:<46} {row.ours:>10.2f} {row.theirs:>10.2f} {row.ratio:>6.2f}  {row.bar:<9} {row.against}")
+        figures = f"{row.ours:>10.2f} {row.theirs:>10.2f} {row.ratio:>6.2f}"
+        print(f"{row.what:<44} {figures}  {row.bar:<10} {row.against}")

@@ -1,0 +1,161 @@
+"""One connection to an index file: how it is made, checked, opened and interrupted.
+
+The only importer of apsw, and the only user of sqlite-vec, of which just the extension that SQLite
+loads is needed: importing its Python package would import numpy.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rrf_stream.errors import MissingExtraError
+from rrf_stream.retrievers._wordllama import DIMENSIONS
+
+try:
+    import apsw
+except ImportError as error:
+    raise MissingExtraError("apsw", extra="sqlite") from error
+if (_sqlite_vec := importlib.util.find_spec("sqlite_vec")) is None or _sqlite_vec.origin is None:
+    raise MissingExtraError("sqlite-vec", extra="sqlite")
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    Value = None | int | float | bytes | str
+
+#: Marks our files (SQLite's application_id): "RRFs" in ASCII.
+APPLICATION_ID = 0x52524673
+#: Changes with the tables, the tokenizer, or the embedding model.
+SCHEMA_VERSION = 1
+#: SQLite adds the platform's own suffix.
+VECTOR_EXTENSION = Path(_sqlite_vec.origin).with_name("vec0")
+#: How long a writer waits for another process that writes, in seconds.
+LOCK_PATIENCE = 10.0
+#: SQLite steps between two looks at the stop flag. `sqlite3_interrupt` acts sooner, but is forgotten
+#: when it falls between two statements; this catches the statement that then starts.
+STEPS_PER_LOOK = 20_000
+
+SCHEMA = f"""
+create table documents(
+    key integer primary key, id text not null unique, origin text,
+    title text not null, text text not null, links text not null, metadata text not null);
+create index documents_by_origin on documents(origin) where origin is not null;
+create table origins(origin text primary key, digest text) without rowid;
+create table links(
+    source integer, position integer, target text, primary key(source, position)) without rowid;
+create index links_by_target on links(target, source);
+create virtual table lexicon using fts5(
+    title, text, content='', contentless_delete=1, tokenize='porter unicode61 remove_diacritics 2');
+create virtual table vectors using vec0(embedding float[{DIMENSIONS}] distance_metric=cosine);
+pragma application_id = {APPLICATION_ID};
+pragma user_version = {SCHEMA_VERSION};
+"""
+
+
+class Database:
+    """A connection that one thread uses and any thread may interrupt.
+
+    Args:
+        path: An existing index file, absolute, so that it is never taken for a URI or ":memory:".
+        readonly: Whether the connection refuses to write.
+
+    Raises:
+        ValueError: The file is not an index, or one of another version.
+    """
+
+    def __init__(self, path: Path, *, readonly: bool) -> None:
+        self._stopped = False
+        flags = apsw.SQLITE_OPEN_READONLY if readonly else apsw.SQLITE_OPEN_READWRITE
+        self._connection = connection = apsw.Connection(str(path), flags=flags)
+        try:
+            connection.set_progress_handler(lambda: self._stopped, STEPS_PER_LOOK)
+            connection.set_busy_handler(self._wait_for_lock)
+            _check(connection, path)
+            _load_vectors(connection)
+            if not readonly:
+                # Commits survive a power cut, and readers never wait for the writer.
+                connection.execute("pragma journal_mode = wal; pragma synchronous = full").fetchall()
+        except BaseException:
+            connection.close()
+            raise
+
+    def rows(self, sql: str, bindings: tuple[Value, ...] = ()) -> list[tuple[Any, ...]]:
+        """All rows of a statement; no cursor stays open."""
+        return self._connection.execute(sql, bindings).fetchall()
+
+    def many(self, sql: str, bindings: Iterable[tuple[Value, ...]]) -> None:
+        """Run a statement that returns no rows, once for each tuple."""
+        self._connection.executemany(sql, bindings)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Write everything in the block, or nothing."""
+        self.rows("begin immediate")
+        try:
+            yield
+            self.rows("commit")
+        except BaseException:
+            if self._connection.in_transaction:  # some errors roll back by themselves
+                self.rows("rollback")
+            raise
+
+    def resume(self) -> None:
+        """Work again after `interrupt`."""
+        self._stopped = False
+
+    def interrupt(self) -> None:
+        """Make the running statement fail, and every later one until `resume`."""
+        self._stopped = True
+        self._connection.interrupt()
+
+    def close(self) -> None:
+        """Close the connection; the last one of a process tidies the file."""
+        self._connection.close()
+
+    def _wait_for_lock(self, attempts: int) -> bool:
+        if self._stopped or attempts * 0.005 > LOCK_PATIENCE:
+            return False
+        time.sleep(0.005)
+        return True
+
+
+def create_file(path: Path) -> None:
+    """Make an empty index.
+
+    Raises:
+        FileExistsError: There is something at `path` already; it is left alone.
+    """
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666))
+    try:
+        with contextlib.closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
+            _load_vectors(connection)
+            connection.execute(f"begin immediate; {SCHEMA} commit").fetchall()
+    except BaseException:
+        path.unlink()
+        raise
+
+
+def _load_vectors(connection: apsw.Connection) -> None:
+    connection.enable_load_extension(enable=True)
+    connection.load_extension(str(VECTOR_EXTENSION))
+    connection.enable_load_extension(enable=False)
+
+
+def _check(connection: apsw.Connection, path: Path) -> None:
+    try:
+        application_id = connection.pragma("application_id")
+        version = connection.pragma("user_version")
+    except apsw.NotADBError as error:
+        raise ValueError(f"{path} is not an index: it is not an SQLite file") from error
+    if application_id != APPLICATION_ID:
+        raise ValueError(f"{path} is an SQLite file, but not an index made by SQLiteIndex")
+    if version != SCHEMA_VERSION:
+        raise ValueError(
+            f"{path} is an index of version {version}, and this library reads version {SCHEMA_VERSION}:"
+            " index the documents again"
+        )

@@ -1,0 +1,117 @@
+"""One query through the engine against what one writes by hand, and how late a deadline is.
+
+Corpus model: three arms of 50 ids each in one page, about half of the ids found by several;
+each arm suspends once, as one that waits for a socket does.
+Run: `python tests/benchmarks/engine.py`, or with `--short` to see only that it runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import sys
+import time
+from collections.abc import Awaitable, Callable
+
+from core import naive, sample
+from harness import Row, heading, show
+
+from rrf_stream import Pipeline, fuse_arms, open_fusion
+
+RANKINGS = sample(3, 50, 100)
+NAMES = ("dense", "lexical", "graph")
+
+
+async def ask(arm: int) -> list[str]:
+    """Answer as a remote index would: later, and all at once."""
+    await asyncio.sleep(0)
+    return RANKINGS[arm]
+
+
+def arms() -> dict[str, Awaitable[list[str]]]:
+    """Return the sources of one query."""
+    return {name: ask(arm) for arm, name in enumerate(NAMES)}
+
+
+async def by_hand() -> object:
+    """Wait for three tasks with a timeout, then fuse what is there in a loop."""
+    tasks = [asyncio.create_task(ask(arm)) for arm in range(3)]
+    done, late = await asyncio.wait(tasks, timeout=1.0)
+    for task in late:
+        task.cancel()
+    return naive([task.result() for task in tasks if task in done])[:10]
+
+
+async def once() -> object:
+    """Fuse the arms, and take the final snapshot only."""
+    return await fuse_arms(arms(), timeout=1.0)
+
+
+async def every_snapshot() -> object:
+    """Fuse the arms, and read every snapshot on the way."""
+    async with open_fusion(arms(), timeout=1.0) as fusion:
+        return [snapshot async for snapshot in fusion]
+
+
+PIPELINE = Pipeline({name: lambda _, arm=arm: ask(arm) for arm, name in enumerate(NAMES)}, timeout=1.0)
+
+
+async def by_pipeline() -> object:
+    """Do the same with retrievers and options that were checked before."""
+    return await PIPELINE.search("query")
+
+
+async def cpu_time(query: Callable[[], Awaitable[object]], times: int) -> float:
+    """Return the CPU time of one query in microseconds."""
+    start = time.process_time_ns()
+    for _ in range(times):
+        await query()
+    return (time.process_time_ns() - start) / times / 1000
+
+
+async def query_rows(*, short: bool) -> list[Row]:
+    """Measure each way of asking by turns with the one by hand."""
+    times, turns = (2, 1) if short else (200, 15)
+    rows = []
+    for what, query, bar in (
+        ("one query, fuse_arms", once, "<= 1.5"),
+        ("one query, Pipeline.search", by_pipeline, "<= 1.5"),
+        ("one query, every snapshot", every_snapshot, "<= 2.0"),
+    ):
+        pairs = []
+        for _ in range(turns):
+            ours = await cpu_time(query, times)
+            pairs.append((ours, await cpu_time(by_hand, times)))
+        rows.append(Row.of(what, pairs, bar=bar, against="asyncio.wait, naive loop"))
+    return rows
+
+
+async def hangs() -> object:
+    """Never answer."""
+    return await asyncio.Event().wait()
+
+
+async def lateness(queries: int, *, seconds: float) -> tuple[float, float]:
+    """Return how many milliseconds late the answers to simultaneous queries are: median and most."""
+
+    async def search() -> float:
+        start = time.perf_counter()
+        await fuse_arms({name: hangs() for name in NAMES}, timeout=seconds)
+        return (time.perf_counter() - start - seconds) * 1000
+
+    late = await asyncio.gather(*[search() for _ in range(queries)])
+    return statistics.median(late), max(late)
+
+
+async def main(*, short: bool) -> None:
+    """Print both tables."""
+    print(heading())
+    show(await query_rows(short=short))
+    print("\nlateness of a 50 ms deadline, three arms that hang, ms: median, most")
+    for queries in (1, 100):
+        median, most = await lateness(queries, seconds=0.05)
+        print(f"{queries:>4} at once {median:>8.2f} {most:>8.2f}")
+
+
+if __name__ == "__main__":
+    asyncio.run(main(short="--short" in sys.argv[1:]))

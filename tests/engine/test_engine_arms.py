@@ -1,0 +1,402 @@
+"""What an arm adds to the fusion: its hits, window and weight, and what its failure costs."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from engine_kit import assert_is_batch, forever, read, received, statuses
+
+from rrf_stream import (
+    Arm,
+    ArmStatus,
+    FusedHit,
+    Hit,
+    Kernel,
+    Outcome,
+    Page,
+    ReciprocalRank,
+    Snapshot,
+    fuse_arms,
+    open_fusion,
+)
+from rrf_stream.errors import ArmError, DegradedError
+from rrf_stream.testing import script
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from fractions import Fraction
+
+pytestmark = pytest.mark.anyio
+BY_ID = operator.itemgetter("id")
+
+
+class NoWordsError(Exception):
+    """An error that cannot be put into words."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no words")
+
+    __str__ = __repr__
+
+
+# --- hits, keys, windows, weights -------------------------------------------------------------------------
+
+
+async def test_ranks_weights_and_items_explain_each_hit() -> None:
+    """A hit carries its rank in each arm, the sum weight / (60 + rank), and the copy of each arm."""
+    final = await fuse_arms(
+        [
+            Arm("dense", [Hit("x", score=0.9, item="dense x"), Hit("y", item="dense y")]),
+            Arm("bm25", ["y", "z", Hit("x", item="bm25 x")], weight=0.5),
+        ]
+    )
+    x, y, z = final.hits
+    assert [x.id, y.id, z.id] == ["x", "y", "z"]
+    assert x.score == pytest.approx(1 / (60 + 1) + 0.5 / (60 + 3), rel=1e-14)
+    assert y.score == pytest.approx(1 / (60 + 2) + 0.5 / (60 + 1), rel=1e-14)
+    assert x.normalized == pytest.approx(x.score / (1 / 61 + 0.5 / 61), rel=1e-14)
+    assert (x.ranks, y.ranks, z.ranks) == ({"dense": 1, "bm25": 3}, {"dense": 2, "bm25": 1}, {"bm25": 2})
+    assert (x.item, x.items) == ("dense x", {"dense": "dense x", "bm25": "bm25 x"})
+    assert (y.item, y.items, z.item) == ("dense y", {"dense": "dense y"}, None)
+
+
+async def test_a_key_gives_the_id_of_any_result() -> None:
+    """With a key results are objects; a `Hit` needs no key."""
+    rows = [{"id": 7, "from": "a"}, Hit(8, item="hit")]
+    final = await fuse_arms({"a": rows, "b": script({"id": 8, "from": "b"})}, key=BY_ID)
+    assert final.ids == [8, 7]
+    assert final.hits[0].items == {"a": "hit", "b": {"id": 8, "from": "b"}}
+    assert rows == [{"id": 7, "from": "a"}, Hit(8, item="hit")]
+
+
+async def test_a_key_that_raises_fails_its_arm_only() -> None:
+    """The result that has no id closes its arm as FAILED, with the key's own error and all before it kept."""
+    final = await fuse_arms({"a": script({"id": 1}, {"no id": 2}, {"id": 3}), "b": [{"id": 4}]}, key=BY_ID)
+    assert final.ids == [1, 4]
+    assert statuses(final) == {"a": ArmStatus.FAILED, "b": ArmStatus.EXHAUSTED}
+    assert isinstance(final.coverage["a"].error, KeyError)
+
+
+async def test_an_id_that_is_not_hashable_fails_its_arm_only() -> None:
+    """A list is no id: its arm is FAILED with a TypeError, and nothing of its page counts."""
+    final = await fuse_arms({"a": script("x", Page(["y", ["z"]])), "b": ["w"]})
+    assert final.ids == ["x", "w"]
+    assert isinstance(final.coverage["a"].error, TypeError)
+
+
+async def test_a_window_ends_its_arm() -> None:
+    """An arm is read to its window and no further, closed, and counts as answered in full."""
+    source = script("p", "q", "r", "s")
+    final = await fuse_arms([Arm("a", source, window=2), Arm("b", ["r"])])
+    assert statuses(final) == {"a": ArmStatus.WINDOW_FULL, "b": ArmStatus.EXHAUSTED}
+    assert final.ids == ["p", "r", "q"]
+    assert final.coverage["a"].window == 2
+    assert final.coverage.full
+    assert await anext(source, "closed") == "closed"
+
+
+async def test_a_page_beyond_the_window_is_cut() -> None:
+    """Of a page of five results an arm with a window of three takes three."""
+    final = await fuse_arms([Arm("a", [*"pqrst"], window=3)])
+    assert final.ids == ["p", "q", "r"]
+    assert received(final) == {"a": 3}
+    assert statuses(final) == {"a": ArmStatus.WINDOW_FULL}
+
+
+async def test_an_arm_that_ends_with_its_window_is_full() -> None:
+    """Whether anything followed the last rank of the window is never asked."""
+    final = await fuse_arms([Arm("a", script("p", "q", hang=True), window=2)])
+    assert statuses(final) == {"a": ArmStatus.WINDOW_FULL}
+
+
+async def test_the_window_is_a_hundred_ranks_unless_given() -> None:
+    """The default window takes 100 of 150 results; None takes all."""
+    final = await fuse_arms([Arm("a", range(150)), Arm("b", range(150), window=None)])
+    assert received(final) == {"a": 100, "b": 150}
+    assert statuses(final) == {"a": ArmStatus.WINDOW_FULL, "b": ArmStatus.EXHAUSTED}
+
+
+async def test_an_endless_arm_ends_with_its_window() -> None:
+    """A source that never ends and never waits is stopped by its window."""
+
+    async def endless() -> AsyncIterator[int]:
+        number = 0
+        while True:
+            yield number
+            number += 1
+
+    assert received(await fuse_arms([Arm("a", endless(), window=1000)])) == {"a": 1000}
+
+
+async def test_an_arm_of_weight_zero_is_read_but_lists_nothing() -> None:
+    """It is reported, and explains hits of other arms, but brings none of its own."""
+    final = await fuse_arms([Arm("silent", ["x", "y"], weight=0), Arm("b", ["y"])])
+    assert final.ids == ["y"]
+    assert final.hits[0].score == pytest.approx(1 / 61)
+    assert received(final) == {"silent": 2, "b": 1}
+
+
+async def test_ties_are_broken_by_the_order_of_the_arms_not_of_arrival() -> None:
+    """The last-declared arm delivers first, and still comes last among equal scores."""
+    final = await fuse_arms({"first": script(0.002, "z"), "second": ["a"]})
+    assert final.ids == ["z", "a"]
+    assert final.hits[0].score == final.hits[1].score
+
+
+@pytest.mark.parametrize(("repeats", "rank"), [("consume", 5), ("skip", 3)])
+async def test_repeats_use_up_ranks_or_not(repeats: Any, rank: int) -> None:
+    """After x, dup, dup, dup the next result has rank 5, or with "skip" rank 3."""
+    source = script("x", Page(["dup", "dup"]), "dup", "y")
+    async with open_fusion({"a": source}, repeats=repeats) as fusion:
+        final = await fusion.final()
+        assert_is_batch(final, fusion, repeats=repeats)
+    assert {hit.id: hit.ranks["a"] for hit in final.hits} == {"x": 1, "dup": 2, "y": rank}
+
+
+async def test_the_representative_chooses_among_all_copies() -> None:
+    """It gets every copy, by the order of the arms, whatever arrived first."""
+    late = script(0.002, Hit("x", item="late"))
+    final = await fuse_arms({"a": late, "b": [Hit("x", item="early")]}, representative=tuple)
+    assert final.hits[0].item == ("late", "early")
+    shown = await fuse_arms({"a": [Hit("x", item="long text")], "b": [Hit("x", item="text")]})
+    assert shown.hits[0].item == "long text"
+
+
+async def test_a_representative_that_raises_reaches_the_reader() -> None:
+    """What the caller's own function raises while a snapshot is made is the reader's to see."""
+
+    def choose(_: list[Any]) -> Any:
+        raise LookupError("no favourite")
+
+    with pytest.raises(LookupError, match="no favourite"):
+        await fuse_arms({"a": [Hit("x", item=1)]}, representative=choose)
+    with pytest.raises(LookupError, match="no favourite"):
+        await read(open_fusion({"a": [Hit("x", item=1)], "b": forever()}, representative=choose))
+
+
+class Tenths:
+    """Worth a tenth of the weight at any rank."""
+
+    def units(self, weight: Fraction, ranks: range) -> list[int]:
+        return [int(weight * 2**96) // 10 for _ in ranks]
+
+
+async def test_kernels_are_of_the_fusion_or_of_an_arm() -> None:
+    """An arm's own kernel wins over the fusion's, which wins over the rank constant of 60."""
+    assert isinstance(Tenths(), Kernel)
+    sharp = await fuse_arms(
+        [Arm("a", ["x"]), Arm("b", ["y"], kernel=ReciprocalRank(1))], kernel=ReciprocalRank(9)
+    )
+    assert [(hit.id, hit.score) for hit in sharp.hits] == [("y", 1 / (1 + 1)), ("x", 1 / (9 + 1))]
+    assert (await fuse_arms({"a": ["x"]}, kernel=Tenths())).hits[0].score == pytest.approx(0.1)
+    assert (await fuse_arms({"a": ["x"]}, rank_constant=3)).hits[0].score == 1 / (3 + 1)
+
+
+async def test_kernels_of_two_kinds_are_refused_without_a_trace() -> None:
+    """The contributions of two kinds of kernel have no common scale; no half-built fusion is left to warn."""
+    with pytest.raises(ValueError, match="one kind"):
+        open_fusion([Arm("a", ["x"], kernel=Tenths()), Arm("b", ["y"])])
+
+
+async def test_odd_ids_are_ids() -> None:
+    """0, the empty text, None and tuples are ids like any other."""
+    final = await fuse_arms({"a": script(0, "", None, (1, "x"), Hit(0.5))})
+    assert final.ids == [0, "", None, (1, "x"), 0.5]
+
+
+# --- failure ----------------------------------------------------------------------------------------------
+
+
+async def test_a_failing_arm_keeps_what_it_delivered_and_costs_nothing_else() -> None:
+    """Its hits stay, its error is kept as it was raised, and the other arms go on."""
+    error = OSError("connection lost")
+    async with open_fusion({"bad": script("x", "y", fail=error), "good": script(0.002, "z", "x")}) as fusion:
+        final = await fusion.final()
+        assert_is_batch(final, fusion)
+    assert final.ids == ["x", "z", "y"]
+    assert final.coverage["bad"].error is error
+    assert statuses(final) == {"bad": ArmStatus.FAILED, "good": ArmStatus.EXHAUSTED}
+    assert received(final) == {"bad": 2, "good": 2}
+    assert final.outcome is Outcome.COMPLETE
+    assert (final.coverage.full, final.coverage.degraded) == (False, True)
+    assert (final.coverage.reasons, final.coverage.answered) == ((ArmStatus.FAILED,), ("good",))
+
+
+def _raise(*_: Any) -> Any:
+    raise OSError("down")
+
+
+async def _raise_later() -> Any:
+    raise OSError("down")
+
+
+class NotOpened:
+    """A source that fails before it can be read."""
+
+    def __aiter__(self) -> AsyncIterator[str]:
+        raise OSError("down")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        lambda: _raise,
+        lambda: _raise_later,
+        lambda: map(_raise, "x"),
+        NotOpened,
+        lambda: script(fail=OSError("down")),
+        lambda: script(0.001, fail=OSError("down")),
+    ],
+    ids=["call", "await", "iteration", "opening", "first step", "later step"],
+)
+async def test_an_arm_may_fail_at_any_step(source: Callable[[], Any]) -> None:
+    """A call, an await, an opening, a first step, a later one: each is the same failure of the one arm."""
+    final = await fuse_arms({"bad": source(), "good": ["x"]})
+    assert isinstance(final.coverage["bad"].error, OSError)
+    assert statuses(final) == {"bad": ArmStatus.FAILED, "good": ArmStatus.EXHAUSTED}
+    assert final.ids == ["x"]
+
+
+async def test_an_error_without_words_is_kept_like_any_other() -> None:
+    """An error whose own `repr` raises fails its arm, on time, and is kept."""
+    final = await fuse_arms({"bad": script("x", fail=NoWordsError()), "good": ["y"]}, timeout=5)
+    assert statuses(final) == {"bad": ArmStatus.FAILED, "good": ArmStatus.EXHAUSTED}
+    assert isinstance(final.coverage["bad"].error, NoWordsError)
+    assert final.outcome is Outcome.COMPLETE
+
+
+async def test_all_arms_failed_is_an_empty_degraded_answer() -> None:
+    """The final snapshot comes, is empty, and says so when asked."""
+    final = await fuse_arms({"a": script(fail=OSError("a")), "b": script(fail=KeyError("b"))})
+    assert (final.hits, final.final, final.outcome) == ((), True, Outcome.COMPLETE)
+    assert final.coverage.degraded
+    assert final.coverage.weight_fraction == 0
+    with pytest.raises(
+        DegradedError, match=r"a \(failed after 0 hits\), b \(failed after 0 hits\)"
+    ) as caught:
+        final.raise_for_coverage()
+    assert caught.value.coverage is final.coverage
+    assert isinstance(caught.value.__cause__, OSError)
+
+
+async def test_no_arms_is_a_complete_empty_answer() -> None:
+    """There was nothing to ask, and everything asked has answered."""
+    for snapshots in ([await fuse_arms({})], await read(open_fusion([]))):
+        (final,) = snapshots
+        assert (final.ids, final.final, final.seq, final.outcome) == ([], True, 1, Outcome.COMPLETE)
+        assert final.coverage.full
+        final.raise_for_coverage()
+
+
+async def test_coverage_tells_an_empty_answer_from_a_failed_one() -> None:
+    """Both have no hits; only one raises."""
+    nothing_found = await fuse_arms({"a": []})
+    nothing_asked = await fuse_arms({"a": script(fail=OSError("down"))})
+    assert nothing_found.ids == nothing_asked.ids == []
+    nothing_found.raise_for_coverage()
+    with pytest.raises(DegradedError):
+        nothing_asked.raise_for_coverage()
+
+
+async def test_the_weight_fraction_is_the_share_of_the_arms_that_answered() -> None:
+    """Weights 3, 1, 1 of which the last fails: (3 + 1) / (3 + 1 + 1)."""
+    final = await fuse_arms(
+        [
+            Arm("a", ["x"], weight=3),
+            Arm("b", []),
+            Arm("c", script("y", fail=OSError("down"))),
+        ]
+    )
+    assert final.coverage.weight_fraction == pytest.approx(4 / 5)
+
+
+# --- required arms ----------------------------------------------------------------------------------------
+
+
+async def test_the_failure_of_a_required_arm_is_raised_with_its_cause() -> None:
+    """`ArmError` names the arm, its cause is the arm's own error, and neither is wrapped in a group."""
+    error = OSError("down")
+    arms = [Arm("must", script("x", fail=error), required=True), Arm("other", script(hang=True))]
+    with pytest.raises(ArmError, match="'must' failed") as caught:
+        await fuse_arms(arms)
+    assert caught.value.arm == "must"
+    assert caught.value.__cause__ is error
+
+
+async def test_a_reader_gets_the_final_snapshot_before_the_error() -> None:
+    """The stream ends with a final snapshot, FAILED, then raises once; the other arms were stopped."""
+    other = script("y", hang=True)
+    arms = [Arm("must", script("x", fail=OSError("down")), required=True), Arm("other", other)]
+    snapshots: list[Snapshot] = []
+
+    async def keep() -> None:
+        async for snapshot in fusion:
+            snapshots.append(snapshot)  # noqa: PERF401 - a comprehension would lose them all to the error
+
+    async with open_fusion(arms) as fusion:
+        with pytest.raises(ArmError):
+            await keep()
+        assert [snapshot async for snapshot in fusion] == []
+    assert [snapshot.final for snapshot in snapshots] == [False] * (len(snapshots) - 1) + [True]
+    assert snapshots[-1].outcome is Outcome.FAILED
+    assert statuses(snapshots[-1]) == {"must": ArmStatus.FAILED, "other": ArmStatus.STOPPED}
+    assert other.closed
+
+
+async def test_the_error_of_a_required_arm_leaves_the_context_unwrapped() -> None:
+    """It passes `async with` as it is."""
+    with pytest.raises(ArmError):
+        await read(open_fusion([Arm("must", script(fail=OSError("down")), required=True)]))
+
+
+async def test_a_required_arm_without_words_still_fails_the_fusion() -> None:
+    """The message is no reason to miss the failure."""
+    with pytest.raises(ArmError) as caught:
+        await fuse_arms([Arm("must", script(fail=NoWordsError()), required=True)], timeout=5)
+    assert isinstance(caught.value.__cause__, NoWordsError)
+
+
+async def test_only_failure_fails_a_required_arm() -> None:
+    """A required arm that ends empty, fills its window, or runs out of time has not failed."""
+    final = await fuse_arms(
+        [
+            Arm("empty", [], required=True),
+            Arm("full", ["x", "y"], window=1, required=True),
+            Arm("late", script(hang=True), required=True, timeout=0.002),
+        ]
+    )
+    assert list(statuses(final).values()) == [
+        ArmStatus.EXHAUSTED,
+        ArmStatus.WINDOW_FULL,
+        ArmStatus.TIMED_OUT,
+    ]
+    assert final.outcome is Outcome.COMPLETE
+
+
+async def test_a_required_arm_may_fail_when_all_others_have_ended() -> None:
+    """The last arm to end decides as much as the first."""
+    arms = [Arm("good", ["x"]), Arm("must", script(0.002, fail=OSError("down")), required=True)]
+    async with open_fusion(arms) as fusion:
+        with pytest.raises(ArmError):
+            await fusion.final()
+
+
+async def test_two_required_arms_raise_the_first_failure() -> None:
+    """Once the fusion has failed, what happens to other arms is not news."""
+    arms = [
+        Arm("late", script(0.01, fail=OSError("late")), required=True),
+        Arm("early", script(fail=OSError("early")), required=True),
+    ]
+    with pytest.raises(ArmError) as caught:
+        await fuse_arms(arms)
+    assert caught.value.arm == "early"
+
+
+def test_hits_of_a_snapshot_are_what_the_door_shows() -> None:
+    """The fields of a fused hit are those the design fixes."""
+    assert FusedHit._fields == (
+        *("id", "rank", "score", "normalized", "item", "items", "ranks"),
+        *("upper", "best_rank", "worst_rank"),
+    )

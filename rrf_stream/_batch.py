@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from rrf_stream._checks import (
@@ -21,7 +21,7 @@ from rrf_stream._kernels import Kernel
 from rrf_stream._ranking import Ranking, Repeats
 from rrf_stream._scoreboard import Representative, Scoreboard, Ties
 from rrf_stream._snapshot import FusedHit
-from rrf_stream._tally import arm_spec, layout_of
+from rrf_stream._tally import Layout, arm_spec
 
 __all__ = ["fuse"]
 
@@ -77,27 +77,25 @@ def fuse(
     shared = check_kernel(kernel, rank_constant)
     if isinstance(rankings, Mapping):
         check_names("rankings", rankings)
-        by_name = rankings
+        names = tuple(rankings)
+        lists = [_listed(name, results) for name, results in rankings.items()]
     else:
         check_iterable("rankings", rankings, "rankings")
-        by_name = {f"list_{index}": ranking for index, ranking in enumerate(rankings)}
-    weight_of = _weights_by_name(by_name, weights)
-    lists = [
-        results if type(results) is list else _listed(name, results) for name, results in by_name.items()
-    ]
-    # A window that cuts nothing: a tally has room for its ranks, and few sizes of it share their tables.
+        given = [*rankings]
+        names = _numbered(len(given))
+        lists = [_listed(name, results) for name, results in zip(names, given, strict=True)]
+    # A window that cuts nothing: a tally has room for its ranks, and few sizes of it share their layouts.
     longest = max(map(len, lists), default=0)
     room = (1 << max(longest.bit_length(), _LEAST_BITS)) - 1
-    specs = [arm_spec(name, shared, weight_of.get(name, 1.0), room) for name in by_name]
+    layout = _layout(names, shared, _weights(names, weights), room)
+    worth = layout.additions
     skip = repeats == "skip"
     keep = representative is not None
-    layout = layout_of(tuple(specs))
-    worth = layout.additions
     board = Scoreboard(
         layout,
         [
             Ranking(name, partial(worth, arm), window=room, skip_repeats=skip, keep_copies=keep, key=key)
-            for arm, name in enumerate(by_name)
+            for arm, name in enumerate(names)
         ],
         top_k=top_k,
         representative=representative,
@@ -108,29 +106,43 @@ def fuse(
     return board.hits()
 
 
+@lru_cache(maxsize=16)
+def _numbered(count: int) -> tuple[str, ...]:
+    return tuple(f"list_{number}" for number in range(count))
+
+
+@lru_cache(maxsize=16)
+def _layout(names: tuple[str, ...], kernel: Kernel, weights: tuple[float, ...], room: int) -> Layout:
+    return Layout(
+        tuple(arm_spec(name, kernel, weight, room) for name, weight in zip(names, weights, strict=True))
+    )
+
+
 def _listed(name: str, results: Iterable[Any]) -> list[Any]:
-    if isinstance(results, str | bytes) or not hasattr(results, "__iter__"):
+    if type(results) is list:
+        return results
+    if isinstance(results, (str, bytes)) or not hasattr(results, "__iter__"):
         raise TypeError(f"rankings[{name!r}] must be an iterable of results, not {reprlib.repr(results)}")
     return list(results)
 
 
-def _weights_by_name(
-    names: Iterable[str], weights: Mapping[str, float] | Sequence[float] | None
-) -> Mapping[str, float]:
+def _weights(
+    names: tuple[str, ...], weights: Mapping[str, float] | Sequence[float] | None
+) -> tuple[float, ...]:
+    """Return one weight for each name."""
     if weights is None:
-        return {}
-    known = list(names)
+        return (1.0,) * len(names)
     if isinstance(weights, Mapping):
-        unknown = [name for name in weights if name not in known]
-        if unknown:
-            raise ValueError(f"weights must be for arms of the fusion ({known}), not for {unknown[0]!r}")
-        by_name = weights
+        for name in weights:
+            if name not in names:
+                raise ValueError(f"weights must be for arms of the fusion {names}, not for {name!r}")
+        ordered = tuple(weights.get(name, 1.0) for name in names)
+    elif isinstance(weights, (str, bytes)) or not isinstance(weights, Sequence):
+        raise TypeError(f"weights must be a mapping by name, or a sequence by position, not {weights!r}")
+    elif len(weights) != len(names):
+        raise ValueError(f"weights must be one for each of the {len(names)} rankings, not {len(weights)}")
     else:
-        if isinstance(weights, str | bytes) or not isinstance(weights, Sequence):
-            raise TypeError(f"weights must be a mapping by name, or a sequence by position, not {weights!r}")
-        if len(weights) != len(known):
-            raise ValueError(f"weights must be one for each of the {len(known)} rankings, not {len(weights)}")
-        by_name = dict(zip(known, weights, strict=True))
-    for name, weight in by_name.items():
+        ordered = tuple(weights)
+    for name, weight in zip(names, ordered, strict=True):
         check_weight(f"weights[{name!r}]", weight)
-    return by_name
+    return ordered

@@ -108,4 +108,4 @@ def have_quorum(arms: list[ArmRun], quorum: float | None) -> bool:
         return False
     weight = math.fsum(arm.arm.weight for arm in arms)
     closed = math.fsum(arm.arm.weight for arm in arms if arm.closed)
-    return closed >= quorum * weight * _NEARLY_ALL
+    return weight > 0 and closed >= quorum * weight * _NEARLY_ALL

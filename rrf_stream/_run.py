@@ -64,6 +64,7 @@ class Run:
         self._failure: ArmError | None = None
         self._quorum_due = math.inf
         self._stopped_early: tuple[ArmStatus, Outcome] | None = None
+        self._unlogged: list[str] = []
         self._end_logged = False
         self._let_go = False
         self._timer: Timer | None = None
@@ -145,12 +146,12 @@ class Run:
             self._stopped_early = self._stopped_early or (status, outcome)
         elif not self.ended:
             self.outcome = outcome
-            shut = [arm for arm in self._arms if not arm.closed]
-            for arm in shut:
-                self._shut(arm, status)
-                arm.cancel()
+            for arm in self._arms:
+                if not arm.closed:
+                    self._shut(arm, status)
+                    arm.cancel()
             self._end()
-            self._log(shut)
+            self._log()
 
     def leave(self) -> None:
         """Close every open arm because the reader left, started or not."""
@@ -210,11 +211,12 @@ class Run:
         if not arm.closed:
             self._shut(arm, status, error)
             self._consider()
-            self._log([arm])
+            self._log()
 
     def _shut(self, arm: ArmRun, status: ArmStatus, error: BaseException | None = None) -> None:
         """Close an arm, and leave what follows from it to the caller."""
         arm.closed = True
+        self._unlogged.append(arm.arm.name)
         self.accumulator.close(arm.arm.name, status, error, at=self.elapsed)
         if arm.arm.required and status is ArmStatus.FAILED and self._failure is None:
             self._failure = ArmError(
@@ -264,18 +266,18 @@ class Run:
         elif now >= self._quorum_due:
             self.stop(ArmStatus.STOPPED, Outcome.QUORUM)
         else:
-            due = [arm for arm in self._arms if not arm.closed and now >= arm.expiry]
-            for arm in due:
-                self._shut(arm, ArmStatus.TIMED_OUT if now >= arm.due else ArmStatus.IDLE)
-                arm.cancel()
+            for arm in self._arms:
+                if not arm.closed and now >= arm.expiry:
+                    self._shut(arm, ArmStatus.TIMED_OUT if now >= arm.due else ArmStatus.IDLE)
+                    arm.cancel()
             self._consider()
-            self._log(due)
+            self._log()
         self._set_timer()
 
-    def _log(self, closed: list[ArmRun]) -> None:
-        """Report arms that were closed, and the end, when nothing is left to be decided."""
-        for arm in closed:
-            log_arm_closed(self.number, self.accumulator, arm.arm.name)
+    def _log(self) -> None:
+        """Report arms that were closed, in that order, and the end, when nothing is left to be decided."""
+        while self._unlogged:
+            log_arm_closed(self.number, self.accumulator, self._unlogged.pop(0))
         if self.ended and not self._end_logged:
             self._end_logged = True
             log_fusion_closed(self.number, self.outcome, len(self._arms), self._ended_after)
@@ -293,8 +295,8 @@ class Run:
             self._timer.cancel()
 
     def _abandon(self) -> None:
+        """Report what still runs. It was cancelled if it was reading; a clean-up is left to end by itself."""
         for arm in self._arms:
             if arm.task is not None and not arm.task.ended and not arm.abandoned:
                 arm.abandoned = True
-                arm.cancel()
                 emit("arm_abandoned", warning=True, fusion=self.number, arm=arm.arm.name)

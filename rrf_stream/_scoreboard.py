@@ -141,23 +141,26 @@ class Scoreboard:
         in_order = self._furthest < math.inf and self._candidates is None
         best = self._best()
         tallies = [self._tallies[id_] for id_ in best]
-        shown = self._shown
         # A tally tells which document it is of: it holds a rank in an arm, and only one document has that.
-        same = 0 if self._copies_change else len(shown)
-        places = [place for place, tally in enumerate(tallies) if place >= same or tally != shown[place]]
-        if len(places) == len(tallies):
-            self._hits, self._shown = [*self._explain(places, best, in_order=in_order)], tallies
-        elif places:
-            ids = [best[place] for place in places]
+        known = 0 if self._copies_change else len(self._shown)
+        if known:
+            changed = [
+                rank
+                for rank, tally in enumerate(tallies, 1)
+                if rank > known or tally != self._shown[rank - 1]
+            ]
             hits = self._hits.copy()
-            for place, hit in zip(places, self._explain(places, ids, in_order=in_order), strict=True):
-                hits[place : place + 1] = (hit,)  # one more where the list ends
-            self._hits, self._shown = hits, tallies
+            ids = [best[rank - 1] for rank in changed]
+            for rank, hit in zip(changed, self._explain(changed, ids, in_order=in_order), strict=True):
+                hits[rank - 1 : rank] = (hit,)  # one more where the list ends
+        else:
+            hits = [*self._explain(range(1, len(best) + 1), best, in_order=in_order)]
+        self._hits, self._shown = hits, tallies
         self.touched = False
         return self._hits
 
-    def _explain(self, places: list[int], ids: list[Any], *, in_order: bool) -> Iterable[FusedHit]:
-        """Return the hits for some ids at some places, counted from 0."""
+    def _explain(self, fused_ranks: Sequence[int], ids: list[Any], *, in_order: bool) -> Iterable[FusedHit]:
+        """Return the hits for some ids at some ranks."""
         layout = self._layout
         low = layout.low
         tallies = [self._tallies[id_] for id_ in ids]
@@ -168,7 +171,6 @@ class Scoreboard:
         shown = ids if in_order else self._as_first_given(tallies)
         ranks = map(Ranks, repeat(layout), tallies)
         bounds = repeat(None)
-        fused_ranks = [place + 1 for place in places]
         return map(
             _hit,
             zip(
@@ -218,8 +220,9 @@ class Scoreboard:
         tallies = self._tallies
         layout = self._layout
         if not self._by_id:
+            half = layout.half
             order = layout.order
-            ids.sort(key=lambda id_: order(tallies[id_]), reverse=True)
+            ids.sort(key=lambda id_: tallies[id_] + half & order, reverse=True)
             return
         try:
             ids.sort(key=lambda id_: (-layout.rounded(tallies[id_]), id_))

@@ -66,6 +66,9 @@ class Layout:
         low: The lowest bit of the score.
         ranks_only: The bits of all ranks.
         listing: The bits of the ranks in arms that list documents.
+        half: What to add to a tally so that its score is rounded, not cut, to units of 2**-64.
+        order: The bits of a rounded tally that documents are ordered by: its score, and who was
+            seen first. The greater, the better, and no two are equal.
         ceiling: The highest score that all arms together can give.
 
     Raises:
@@ -75,13 +78,13 @@ class Layout:
     __slots__ = (
         "_arm_of_bits",
         "_fields",
-        "_half",
-        "_ordering",
         "_shift",
         "_tables",
         "ceiling",
+        "half",
         "listing",
         "low",
+        "order",
         "ranks_only",
         "specs",
     )
@@ -101,9 +104,9 @@ class Layout:
             self.listing |= ((1 << bits) - 1) << shift if spec.lists else 0
         for arm, bits in reversed([*enumerate(widths)]):
             self._arm_of_bits += [arm] * bits
-        self._half = KEY_HALF << low
+        self.half = KEY_HALF << low
         self._shift = KEY_SHIFT + low
-        self._ordering = self.listing | -1 << self._shift
+        self.order = self.listing | -1 << self._shift
         self._tables = tuple(
             tuple(self._additions(arm, 1, min(spec.window or _LARGEST_TABLE, _LARGEST_TABLE)))
             for arm, spec in enumerate(specs)
@@ -125,20 +128,13 @@ class Layout:
         units = contributions(spec.kernel, spec.weight, ranks)
         return [(one << self.low) + (top - rank << shift) for one, rank in zip(units, ranks, strict=True)]
 
-    def order(self, tally: int) -> int:
-        """Return what documents are ordered by: the greater, the better, and no two are equal.
-
-        That is the score, rounded to units of 2**-64, and below it who was seen first.
-        """
-        return tally + self._half & self._ordering
-
     def rounded(self, tally: int) -> int:
         """Return the score alone, in units of 2**-64."""
-        return tally + self._half >> self._shift
+        return tally + self.half >> self._shift
 
     def floor(self, tally: int) -> int:
         """Return the least tally with the same rounded score."""
-        return (self.rounded(tally) << self._shift) - self._half
+        return (self.rounded(tally) << self._shift) - self.half
 
     def ranks(self, tally: int) -> dict[str, int]:
         """Return the ranks of a document by arm, in the order of the arms."""

@@ -94,6 +94,8 @@ class FusionPlan:
     leave: int | None
     pause: int
     """Periods that the reader takes over each snapshot."""
+    reads: bool
+    """Whether the reader wants more than the final snapshot."""
 
     @property
     def options(self) -> dict[str, Any]:
@@ -119,14 +121,14 @@ class ArmFate:
     """One arm in the model: what it has delivered, and how it closed."""
 
     plan: ArmPlan
+    number: int
     todo: list[tuple[int, str, list[int]]]
     ids: list[int] = field(default_factory=list)
     received: int = 0
-    last: int = 0
     status: str = ""
     closed_at: int = 0
     arrivals: list[tuple[int, int]] = field(default_factory=list)
-    """Ticks, and how many ids were ranked then and before."""
+    """Ticks of its pages, and how many ids were ranked by then."""
 
     def close(self, status: str, now: int) -> None:
         self.status, self.closed_at = status, now
@@ -138,18 +140,26 @@ class ArmFate:
                 self.received += 1
                 if not (skip and id_ in self.ids):
                     self.ids.append(id_)
-        self.last = now
         self.arrivals.append((now, len(self.ids)))
         if len(self.ids) == window:
             self.close("window_full", now)
 
     def limits(self) -> Iterator[tuple[int, str]]:
+        """Give the ticks at which it is closed if nothing else happens, and as what."""
         if self.plan.timeout is not None:
             yield self.plan.timeout, "timed_out"
         if self.plan.idle is not None:
-            yield self.last + self.plan.idle - (0 if self.last else self.number), "idle"
+            last = self.arrivals[-1][0] if self.arrivals else 0
+            yield last + self.plan.idle - self.number, "idle"
 
-    number: int = 0
+    def ranked_by(self, tick: float) -> int:
+        """Return how many ids it has ranked at a moment, and before."""
+        return max((count for when, count in self.arrivals if when <= tick), default=0)
+
+    @property
+    def first_hit_after(self) -> float | None:
+        ticks = [when for when, count in self.arrivals if count]
+        return ticks[0] * TICK if ticks else None
 
 
 @dataclass
@@ -163,7 +173,7 @@ class Fate:
 
 def fate(plan: FusionPlan) -> Fate:
     """Play a fusion through, event by event."""
-    arms = [ArmFate(arm, list(arm.events(n)), number=n) for n, arm in enumerate(plan.arms)]
+    arms = [ArmFate(arm, n, list(arm.events(n))) for n, arm in enumerate(plan.arms)]
     result = Fate(arms)
     quorum_due: int | None = None
 
@@ -209,8 +219,8 @@ def fate(plan: FusionPlan) -> Fate:
         elif len(closed) == len(arms):
             finish("complete", "", now)
         elif plan.quorum is not None and quorum_due is None:
-            weight = sum(Fraction(arm.plan.weight) for arm in arms)
-            if sum(Fraction(arm.plan.weight) for arm in closed) >= Fraction(plan.quorum) * weight and closed:
+            weight, gone = (sum(Fraction(arm.plan.weight) for arm in some) for some in (arms, closed))
+            if weight and gone >= Fraction(plan.quorum) * weight:
                 quorum_due = now + plan.patience
                 if not plan.patience:
                     finish("quorum", "stopped", now)
@@ -257,7 +267,7 @@ def fusion_plans(draw: st.DrawFn) -> FusionPlan:
     return FusionPlan(
         arms=arms,
         deadline=deadline,
-        quorum=draw(st.none() | st.sampled_from([0.25, 0.5, 0.75, 1.0])),
+        quorum=draw(st.none() | st.sampled_from([0.25, 0.5, 0.75, 1.0])) if any(a.weight for a in arms) else None,
         patience=draw(st.just(0) | moments(PATIENCE)),
         repeats=draw(st.sampled_from(["consume", "skip"])),
         top_k=draw(st.integers(1, 10)),
@@ -265,4 +275,5 @@ def fusion_plans(draw: st.DrawFn) -> FusionPlan:
         stop=stop,
         leave=leave,
         pause=draw(st.sampled_from([0, 0, 1, 4])),
+        reads=draw(st.sampled_from([True, True, False])),
     )

@@ -241,6 +241,26 @@ async def test_an_arm_that_answers_its_cancellation_with_an_error_is_late_all_th
 # --- abandoned arms, and waiting for them -----------------------------------------------------------------
 
 
+@pytest.mark.parametrize("leave", ["search", "context"])
+async def test_a_clean_up_under_way_is_left_to_end(leave: str) -> None:
+    """An arm that ended by itself and is slow to close is abandoned after the grace, but not cut short."""
+    sources = {
+        "done": script("x", cleanup=1.0),
+        "full": script("x", "y", cleanup=1.0, shield=True),
+        "failed": script(fail=OSError("down"), cleanup=1.0),
+    }
+    arms = [Arm(name, source, window=1) for name, source in sources.items()]
+    if leave == "search":
+        await fuse_arms(arms, grace=GRACE)
+    else:
+        async with open_fusion(arms, grace=GRACE) as fusion:
+            await fusion.final()
+        assert anyio.current_time() == GRACE
+    assert await drain() == []
+    assert [source.closed for source in sources.values()] == [True, True, True]
+    assert anyio.current_time() == 1
+
+
 async def test_each_abandoned_arm_is_reported_once() -> None:
     """An arm still alive after the grace is named in one warning, whichever way the fusion was left."""
     for leave in ("search", "context"):

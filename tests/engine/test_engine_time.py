@@ -290,6 +290,19 @@ async def test_a_quorum_is_a_share_of_the_weight() -> None:
     assert (await fuse_arms(arms, quorum=0.75)).outcome is Outcome.COMPLETE
 
 
+async def test_arms_that_weigh_nothing_make_no_quorum() -> None:
+    """The share of no weight is no share: arms of weight zero are waited for, and read."""
+    final = await fuse_arms([Arm("a", script("x", 1.0), weight=0), Arm("b", [], weight=0)], quorum=0.25)
+    assert ended(final) == {"a": ("exhausted", 1), "b": ("exhausted", 0)}
+    assert final.outcome is Outcome.COMPLETE
+
+
+async def test_arms_that_weigh_nothing_are_not_needed_for_a_quorum() -> None:
+    """Beside arms that weigh something they are like any that is still to come."""
+    arms = [Arm("heavy", script("x", 1.0)), Arm("weightless", script("y", 2.0), weight=0)]
+    assert ended(await fuse_arms(arms, quorum=1)) == {"heavy": ("exhausted", 1), "weightless": ("stopped", 1)}
+
+
 async def test_tenths_add_up_to_a_quorum() -> None:
     """Seven of ten arms of weight 0.1 are 0.7 of the weight, whatever floating-point sums say."""
     arms = [Arm(f"{number}", script(float(number)), weight=0.1) for number in range(10)]

@@ -70,8 +70,6 @@ class Run:
         self._timer: Timer | None = None
         self._wake: Waiter | None = None
 
-    # What the reader calls.
-
     @property
     def elapsed(self) -> float:
         """Seconds since the start."""
@@ -189,8 +187,6 @@ class Run:
     def __str__(self) -> str:
         state = str(self.outcome) if self.ended else "running" if self.running else "not started"
         return f"{state}: {self.accumulator.describe()}, {len(self.tasks)} tasks alive"
-
-    # What pumps and timers call.
 
     def deliver(self, arm: ArmRun, element: Any) -> bool:
         """Take what an arm yielded, a page or one result; return whether it may go on."""

@@ -135,7 +135,8 @@ def _weights(
     if isinstance(weights, Mapping):
         for name in weights:
             if name not in names:
-                raise ValueError(f"weights must be for arms of the fusion {names}, not for {name!r}")
+                known = ", ".join(map(repr, names))
+                raise ValueError(f"weights must be for arms of the fusion ({known}), not for {name!r}")
         ordered = tuple(weights.get(name, 1.0) for name in names)
     elif isinstance(weights, (str, bytes)) or not isinstance(weights, Sequence):
         raise TypeError(f"weights must be a mapping by name, or a sequence by position, not {weights!r}")

@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import structlog
 
-from rrf_stream._coverage import ArmStatus, in_words
+from rrf_stream._coverage import ArmReport, ArmStatus, in_words
 from rrf_stream._snapshot import Outcome
-
-if TYPE_CHECKING:
-    from rrf_stream._accumulator import Accumulator
 
 __all__ = ["emit", "log_arm_closed", "log_cleanup_failed", "log_fusion_closed"]
 
@@ -45,16 +42,15 @@ def emit(event: str, *, warning: bool = False, **fields: Any) -> None:
             (logger.warning if warning else logger.info)(f"{_NAME}.{event}", **fields)
 
 
-def log_arm_closed(fusion: int, accumulator: Accumulator, arm: str) -> None:
+def log_arm_closed(fusion: int, report: ArmReport) -> None:
     """Report that an arm is closed, as a warning if it failed."""
-    report = accumulator.report(arm)
     failed = report.status is ArmStatus.FAILED
     if _is_heard(warning=failed):
         emit(
             "arm_closed",
             warning=failed,
             fusion=fusion,
-            arm=arm,
+            arm=report.name,
             status=str(report.status),
             received=report.received,
             elapsed_ms=None if report.elapsed is None else round(report.elapsed * 1000, 3),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from inspect import iscoroutine
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio.lowlevel
 
@@ -14,10 +14,12 @@ from rrf_stream._arm import Arm, close_stream, open_stream
 from rrf_stream._coverage import ArmStatus
 
 if TYPE_CHECKING:
-    from rrf_stream._run import Run
     from rrf_stream._tasks import Backend, Detached
 
 __all__ = ["ArmRun", "discard", "have_quorum", "pump"]
+
+Deliver: TypeAlias = "Callable[[ArmRun, Any], bool]"
+Close: TypeAlias = "Callable[[ArmRun, ArmStatus, BaseException | None], None]"
 
 _NEARLY_ALL = 1 - 1e-12  # 7 arms of 10 are a quorum of .7, whatever floats make of it
 _SLICE = 0.001
@@ -69,27 +71,33 @@ class ArmRun:
         return self.due if idle is None else min(self.due, self.last + idle)
 
 
-async def pump(arm: ArmRun, run: Run) -> None:
-    """Read one arm to its end, straight into the accumulator."""
+async def pump(arm: ArmRun, deliver: Deliver, close: Close) -> None:
+    """Read one arm to its end.
+
+    Args:
+        arm: What to read.
+        deliver: Takes what the source yields; returns whether to go on.
+        close: Takes note that the arm ended by itself, before it cleans up.
+    """
     arm.started = True
     try:
         stream = await open_stream(arm.source)
     except Exception as error:  # noqa: BLE001 - whatever an arm raises is its report
-        run.close(arm, ArmStatus.FAILED, error)
+        close(arm, ArmStatus.FAILED, error)
         return
     try:
         try:
             give_way_at = perf_counter() + _SLICE
             async for element in stream:
-                if not run.deliver(arm, element):
+                if not deliver(arm, element):
                     break
                 if perf_counter() > give_way_at:
                     await anyio.lowlevel.checkpoint()
                     give_way_at = perf_counter() + _SLICE
         except Exception as error:  # noqa: BLE001 - as above
-            run.close(arm, ArmStatus.FAILED, error)
+            close(arm, ArmStatus.FAILED, error)
         else:
-            run.close(arm, ArmStatus.EXHAUSTED)
+            close(arm, ArmStatus.EXHAUSTED, None)
     finally:  # the arm is closed by now, so that nobody waits for its clean-up
         await close_stream(stream)
 

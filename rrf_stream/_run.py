@@ -101,7 +101,8 @@ class Run:
                 discard(arm, backend)
             else:
                 done = partial(self._task_ended, arm)
-                arm.task = backend.spawn(pump, arm, self, name=f"rrf:{arm.arm.name}", done=done)
+                name = f"rrf:{arm.arm.name}"
+                arm.task = backend.spawn(pump, arm, self.deliver, self.close, name=name, done=done)
         self._consider()
         self._set_timer()
 
@@ -273,7 +274,7 @@ class Run:
     def _log(self) -> None:
         """Report arms that were closed, in that order, and the end, when nothing is left to be decided."""
         while self._unlogged:
-            log_arm_closed(self.number, self.accumulator, self._unlogged.pop(0))
+            log_arm_closed(self.number, self.accumulator.report(self._unlogged.pop(0)))
         if self.ended and not self._end_logged:
             self._end_logged = True
             log_fusion_closed(self.number, self.outcome, len(self._arms), self._ended_after)

@@ -126,10 +126,11 @@ class Accumulator:
             specs = [arm_spec(name, shared, weight, window) for name, weight in arms.items()]
         else:
             specs = specs_of(arms_of(arms), shared)
-        self._start(Plan(layout_of(tuple(specs)), top_k, repeats == "skip", key, representative))
+        given = tuple(specs)
+        self._start(Plan(given, layout_of(given), top_k, repeats == "skip", key, representative))
 
     def _start(self, plan: Plan) -> None:
-        specs = plan.layout.specs
+        specs = plan.specs
         rankings = [
             Ranking(
                 spec.name,

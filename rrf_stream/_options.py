@@ -112,8 +112,10 @@ def plan_of(arms: Iterable[Arm], settings: Settings) -> Plan:
         ValueError: The weights are too large together, or the kernels of different kinds.
     """
     kernel = check_kernel(settings.kernel, settings.rank_constant)
+    specs = tuple(specs_of(arms, kernel))
     return Plan(
-        layout_of(tuple(specs_of(arms, kernel))),
+        specs,
+        layout_of(specs),
         settings.top_k,
         settings.repeats == "skip",
         settings.key,

@@ -19,13 +19,15 @@ class Plan(NamedTuple):
     """What an accumulator must know, checked once and used for many queries.
 
     Attributes:
-        layout: The arms, and what their ranks are worth.
+        specs: What to know of each arm, as it was given.
+        layout: What their ranks are worth; shared by fusions with equal arms.
         top_k: How many hits a snapshot shows.
         skip_repeats: Whether a repeat leaves its rank to the next id.
         key: Gives the id of a result that is not a `Hit`; None if results are ids.
         representative: Chooses the copy shown; None for the first.
     """
 
+    specs: tuple[ArmSpec, ...]
     layout: Layout
     top_k: int
     skip_repeats: bool

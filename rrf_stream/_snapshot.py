@@ -19,6 +19,8 @@ from rrf_stream.errors import DegradedError
 
 __all__ = ["Delta", "FusedHit", "Outcome", "Snapshot"]
 
+_DEEPEST = 50  # an item may hold itself
+
 
 class Outcome(StrEnum):
     """Why a fusion ended."""
@@ -170,19 +172,31 @@ class Snapshot:
         return plain
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, depth: int = 0) -> Any:
     if isinstance(value, StrEnum):
-        return str(value)
+        return value.value
     if value is None or isinstance(value, str | bool):
         return value
     if isinstance(value, Integral):
         return int(value)
     if isinstance(value, Real):
         return float(value) if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    return str(value)
+    if depth < _DEEPEST:
+        if isinstance(value, Mapping):
+            return {_text(key): _plain(inner, depth + 1) for key, inner in value.items()}
+        if isinstance(value, list | tuple):
+            return [_plain(inner, depth + 1) for inner in value]
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return {
+                field.name: _plain(getattr(value, field.name, None), depth + 1)
+                for field in dataclasses.fields(value)
+            }
+    return _text(value)
+
+
+def _text(value: Any) -> str:
+    """Return a value as text, whatever its own `__str__` does."""
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001 - it is the caller's code
+        return object.__repr__(value)

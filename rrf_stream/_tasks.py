@@ -240,7 +240,11 @@ async def drain(timeout: float | None = None) -> list[str]:  # noqa: ASYNC109 - 
     """
     check_seconds("timeout", timeout)
     loop = current_backend().loop
-    here = [task for task in list(_LIVE) if task.loop is loop]
     with anyio.move_on_after(timeout):
-        await wait_for(here)
-    return [task.name for task in here if not task.ended]
+        while here := _live_on(loop):  # the end of one may start another, which closes what it never read
+            await wait_for(here)
+    return [task.name for task in _live_on(loop)]
+
+
+def _live_on(loop: object) -> list[Detached]:
+    return [task for task in list(_LIVE) if task.loop is loop]

@@ -12,9 +12,12 @@ classes here are for what went wrong with a search::
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rrf_stream._coverage import Coverage
 
 __all__ = ["ArmError", "DegradedError", "FusionClosedError", "MissingExtraError", "RRFStreamError"]
@@ -35,6 +38,9 @@ class ArmError(RRFStreamError):
         super().__init__(message)
         self.arm = arm
 
+    def __reduce__(self) -> tuple[Callable[..., ArmError], tuple[Any, ...]]:
+        return partial(type(self), arm=self.arm), self.args
+
 
 class DegradedError(RRFStreamError):
     """The answer lacks at least part of what an arm should have delivered.
@@ -46,6 +52,9 @@ class DegradedError(RRFStreamError):
     def __init__(self, message: str, *, coverage: Coverage) -> None:
         super().__init__(message)
         self.coverage = coverage
+
+    def __reduce__(self) -> tuple[Callable[..., DegradedError], tuple[Any, ...]]:
+        return partial(type(self), coverage=self.coverage), self.args
 
 
 class FusionClosedError(RRFStreamError, ValueError):
@@ -61,3 +70,6 @@ class MissingExtraError(RRFStreamError, ImportError):
             name=library,
         )
         self.extra = extra
+
+    def __reduce__(self) -> tuple[Callable[..., MissingExtraError], tuple[Any, ...]]:
+        return partial(type(self), extra=self.extra), (self.name,)

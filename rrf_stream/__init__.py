@@ -1,7 +1,7 @@
 """Reciprocal Rank Fusion of asynchronous retrievers, as a stream of ever better top-k snapshots."""
 
 from rrf_stream._accumulator import Accumulator
-from rrf_stream._arm import Arm, pages
+from rrf_stream._arm import Arm
 from rrf_stream._batch import fuse
 from rrf_stream._contracts import (
     ReciprocalRankFusion,
@@ -19,6 +19,7 @@ from rrf_stream._kernels import Kernel, ReciprocalRank
 from rrf_stream._options import FusionOptions
 from rrf_stream._pipeline import Pipeline
 from rrf_stream._snapshot import Delta, FusedHit, Outcome, Snapshot
+from rrf_stream._source import pages
 from rrf_stream._tasks import drain
 
 __all__ = [

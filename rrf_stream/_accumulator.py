@@ -43,6 +43,9 @@ def accumulator_of(plan: Plan) -> Accumulator:
     return accumulator
 
 
+_CLOSED = [status for status in ArmStatus if not status.is_open]
+
+
 class _ArmState:
     """Where one arm stands; the ranking knows what it delivered."""
 
@@ -78,7 +81,7 @@ class Accumulator:
     """Fuses rankings while they arrive; every snapshot is the exact fusion of what was added.
 
     Whatever the order of arrival and the size of the pages, a snapshot has the hits that
-    `fuse` gives for the same rankings, bit for bit. Adding a hit is constant work; a snapshot
+    `fuse` gives for the same results, bit for bit. Adding a hit is constant work; a snapshot
     costs by the number of hits it shows, not by the number of ids seen.
 
     Args:
@@ -166,7 +169,7 @@ class Accumulator:
         """Add the next results of an arm, best first.
 
         Results beyond the arm's window are dropped, and the arm closes as WINDOW_FULL once
-        its window is used up. If anything is wrong, nothing is added.
+        its window is used up. If a key raises or an id is not hashable, nothing is added.
 
         Args:
             arm: The name of the arm.
@@ -210,9 +213,9 @@ class Accumulator:
             ValueError: There is no such arm, or the status is not one of a closed arm.
         """
         state = self._state(arm)
+        if status not in _CLOSED:
+            raise ValueError(f"status must be one of {', '.join(_CLOSED)}, not {status!r}")
         status = ArmStatus(status)
-        if status.is_open:
-            raise ValueError(f"status must be that of a closed arm, not {status.value!r}")
         if state.open:
             state.open = False
             state.status = status
@@ -232,7 +235,7 @@ class Accumulator:
             at: Seconds since the start, by the caller's clock; reported, never read.
             outcome: Why the fusion ended, if it has.
         """
-        return self._snapshot(tuple(self._board.hits()), at, outcome)
+        return self._snapshot(tuple(self._board.hits()), at, Outcome(outcome))
 
     def refresh(self, *, at: float | None = None) -> Snapshot | None:
         """Return a snapshot if it shows anything that the last one did not, else None.
@@ -263,7 +266,8 @@ class Accumulator:
     def rankings(self) -> dict[str, list[Any]]:
         """Return the ids that each arm has delivered, best first.
 
-        `fuse` of them, with the same options, gives the hits of a snapshot taken now.
+        `fuse` of them, with the weights, rank constant or kernel, repeats and top-k of this fusion,
+        gives the ids, scores and ranks of a snapshot taken now. (Copies are not in them.)
         """
         return {name: list(state.ranking.ids) for name, state in self._arms.items()}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any
@@ -88,13 +87,19 @@ def fuse(
     longest = max(map(len, lists), default=0)
     room = (1 << max(longest.bit_length(), _LEAST_BITS)) - 1
     layout = _layout(names, shared, _weights(names, weights), room)
-    worth = layout.additions
     skip = repeats == "skip"
     keep = representative is not None
     board = Scoreboard(
         layout,
         [
-            Ranking(name, partial(worth, arm), window=room, skip_repeats=skip, keep_copies=keep, key=key)
+            Ranking(
+                name,
+                partial(layout.additions, arm),
+                window=room,
+                skip_repeats=skip,
+                keep_copies=keep,
+                key=key,
+            )
             for arm, name in enumerate(names)
         ],
         top_k=top_k,
@@ -121,9 +126,8 @@ def _layout(names: tuple[str, ...], kernel: Kernel, weights: tuple[float, ...], 
 def _listed(name: str, results: Iterable[Any]) -> list[Any]:
     if type(results) is list:
         return results
-    if isinstance(results, (str, bytes)) or not hasattr(results, "__iter__"):
-        raise TypeError(f"rankings[{name!r}] must be an iterable of results, not {reprlib.repr(results)}")
-    return list(results)
+    check_iterable(f"rankings[{name!r}]", results, "results in rank order")
+    return [*results]
 
 
 def _weights(

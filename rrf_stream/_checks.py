@@ -14,6 +14,7 @@ __all__ = [
     "check_callable",
     "check_choice",
     "check_count",
+    "check_flag",
     "check_iterable",
     "check_kernel",
     "check_kernels",
@@ -23,6 +24,7 @@ __all__ = [
     "check_weight",
 ]
 
+_NO_RANKINGS = (str, bytes, set, frozenset)
 _STANDARD = ReciprocalRank()
 
 
@@ -92,7 +94,9 @@ def check_kernels(kernels: Iterable[Kernel]) -> None:
     """Refuse what is no kernel, and kernels of different kinds, whose contributions have different scales."""
     kinds = set()
     for kernel in kernels:
-        if type(kernel) is not ReciprocalRank and not isinstance(kernel, Kernel):
+        if type(kernel) is not ReciprocalRank and (
+            isinstance(kernel, type) or not isinstance(kernel, Kernel)
+        ):
             raise TypeError(f"kernel must have a method units(weight, ranks), not be {kernel!r}")
         try:
             hash(kernel)
@@ -106,9 +110,15 @@ def check_kernels(kernels: Iterable[Kernel]) -> None:
 
 
 def check_iterable(name: str, value: Any, wanted: str) -> None:
-    """Refuse what cannot be iterated over, and text, whose letters nobody means."""
-    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+    """Refuse what cannot be iterated over, text, whose letters nobody means, and sets without an order."""
+    if isinstance(value, _NO_RANKINGS) or not hasattr(type(value), "__iter__"):
         raise TypeError(f"{name} must be an iterable of {wanted}, not {reprlib.repr(value)}")
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Refuse what is not True or False."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, not {value!r}")
 
 
 def check_callable(name: str, value: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -77,7 +78,7 @@ class ArmReport(NamedTuple):
         received: Results taken from it, repeats included.
         first_hit_after: Seconds from the start to its first result; None before that, or without a clock.
         elapsed: Seconds from the start to its close, or to now while it is open; None without a clock.
-        error: What it raised, if it failed.
+        error: What it raised, if it failed; with its traceback, for as long as the report is kept.
     """
 
     name: str
@@ -106,6 +107,14 @@ class Coverage:
             if report.name == name:
                 return report
         raise KeyError(name)
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether there is an arm of this name."""
+        return any(report.name == name for report in self.arms)
+
+    def __iter__(self) -> Iterator[ArmReport]:
+        """Return the reports, in the order of the arms."""
+        return iter(self.arms)
 
     @property
     def full(self) -> bool:

@@ -10,7 +10,7 @@ import anyio
 
 from rrf_stream._arm import Arm, arms_of
 from rrf_stream._coverage import ArmStatus
-from rrf_stream._options import FusionOptions, Settings, plan_of
+from rrf_stream._options import FusionOptions, plan_of, settings_of
 from rrf_stream._run import Run
 from rrf_stream._snapshot import Outcome, Snapshot
 from rrf_stream.errors import FusionClosedError
@@ -119,7 +119,8 @@ class Fusion:
     def rankings(self) -> dict[str, list[Any]]:
         """Return the ids that each arm has delivered so far, best first.
 
-        `fuse` of them, with the same options, gives the hits of a snapshot taken now.
+        `fuse` of them, with the weights, rank constant or kernel, repeats and top-k of this fusion,
+        gives the ids, scores and ranks of a snapshot taken now. (Copies are not in them.)
         """
         return self._run.accumulator.rankings()
 
@@ -183,7 +184,7 @@ async def fuse_arms(arms: Mapping[str, Any] | Iterable[Arm], **options: Unpack[F
 
 def _run_of(arms: Mapping[str, Any] | Iterable[Arm], options: FusionOptions) -> Run:
     given = arms_of(arms)
-    settings = Settings(**options)
+    settings = settings_of(options)
     return Run(given, [arm.source for arm in given], settings, plan_of(given, settings))
 
 

@@ -1,9 +1,9 @@
-"""The options of a fusion: declared, explained and checked here, and nowhere else."""
+"""The options of a fusion: what there is, what it means, what is allowed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypedDict
 
 from rrf_stream._arm import Arm
@@ -22,7 +22,7 @@ from rrf_stream._ranking import Repeats
 from rrf_stream._scoreboard import Representative
 from rrf_stream._tally import layout_of
 
-__all__ = ["FusionOptions", "Settings", "plan_of"]
+__all__ = ["FusionOptions", "Settings", "changed", "plan_of", "settings_of"]
 
 
 class FusionOptions(TypedDict, total=False):
@@ -103,6 +103,25 @@ class Settings:
         check_seconds("min_interval", self.min_interval, optional=False)
         check_choice("bounds", self.bounds, ("off",))
         check_seconds("grace", self.grace, optional=False)
+
+
+def settings_of(options: FusionOptions) -> Settings:
+    """Return the options of a fusion, all there and checked; errors as for `Settings`."""
+    _check_known(options)
+    return Settings(**options)
+
+
+def changed(settings: Settings, options: FusionOptions) -> Settings:
+    """Return settings with other options in place of some; errors as for `Settings`."""
+    _check_known(options)
+    return replace(settings, **options)
+
+
+def _check_known(options: FusionOptions) -> None:
+    for name in options:
+        if name not in FusionOptions.__annotations__:
+            known = ", ".join(FusionOptions.__annotations__)
+            raise TypeError(f"{name!r} is not an option of a fusion; the options are {known}")
 
 
 def plan_of(arms: Iterable[Arm], settings: Settings) -> Plan:

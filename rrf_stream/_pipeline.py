@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any, Unpack
 
 from rrf_stream._arm import Arm, arms_of
 from rrf_stream._fusion import Fusion, answer
-from rrf_stream._options import FusionOptions, Settings, plan_of
+from rrf_stream._options import FusionOptions, changed, plan_of, settings_of
 from rrf_stream._run import Run
 from rrf_stream._snapshot import Snapshot
 
@@ -37,7 +36,7 @@ class Pipeline:
         **options: Unpack[FusionOptions],
     ) -> None:
         self._arms = arms_of(retrievers)
-        self._settings = Settings(**options)
+        self._settings = settings_of(options)
         self._plan = plan_of(self._arms, self._settings)
         for arm in self._arms:
             if not callable(arm.source):
@@ -74,11 +73,11 @@ class Pipeline:
         return await answer(self._run_of(query, options))
 
     def __repr__(self) -> str:
-        return f"<Pipeline of {', '.join(arm.name for arm in self._arms)}>"
+        return f"<Pipeline of {', '.join(arm.name for arm in self._arms) or 'no arms'}>"
 
     def _run_of(self, query: Any, options: FusionOptions) -> Run:
         settings, plan = self._settings, self._plan
         if options:
-            settings = replace(settings, **options)
+            settings = changed(settings, options)
             plan = plan_of(self._arms, settings)
         return Run(self._arms, [partial(arm.source, query) for arm in self._arms], settings, plan)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio.lowlevel
 
-from rrf_stream._arm import Arm, close_stream, open_stream
+from rrf_stream._arm import Arm
 from rrf_stream._coverage import ArmStatus
+from rrf_stream._source import close_stream, open_stream
 
 if TYPE_CHECKING:
     from rrf_stream._tasks import Backend, Detached
@@ -59,6 +60,17 @@ class ArmRun:
         self.last = now
         self.due = math.inf if self.arm.timeout is None else now + self.arm.timeout
 
+    def begin(self, task: Detached) -> None:
+        """Take note of its task, which an eager event loop may already have run."""
+        self.task = task
+        task.is_over = self.closed
+
+    def close(self) -> None:
+        """Let nothing more count."""
+        self.closed = True
+        if self.task is not None:
+            self.task.is_over = True
+
     def cancel(self) -> None:
         """Cancel its task, if it has one."""
         if self.task is not None:
@@ -82,7 +94,7 @@ async def pump(arm: ArmRun, deliver: Deliver, close: Close) -> None:
     arm.started = True
     try:
         stream = await open_stream(arm.source)
-    except Exception as error:  # noqa: BLE001 - whatever an arm raises is its report
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever an arm raises is its report
         close(arm, ArmStatus.FAILED, error)
         return
     try:
@@ -94,7 +106,7 @@ async def pump(arm: ArmRun, deliver: Deliver, close: Close) -> None:
                 if perf_counter() > give_way_at:
                     await anyio.lowlevel.checkpoint()
                     give_way_at = perf_counter() + _SLICE
-        except Exception as error:  # noqa: BLE001 - as above
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
             close(arm, ArmStatus.FAILED, error)
         else:
             close(arm, ArmStatus.EXHAUSTED, None)
@@ -107,7 +119,7 @@ def discard(arm: ArmRun, backend: Backend | None) -> None:
     if iscoroutine(arm.source):
         arm.source.close()  # or Python warns that it was never awaited
     elif backend is not None and isinstance(arm.source, AsyncIterator):
-        arm.task = backend.spawn(close_stream, arm.source, name=f"rrf:{arm.arm.name}", done=lambda _: None)
+        arm.begin(backend.spawn(close_stream, arm.source, name=f"rrf:{arm.arm.name}", done=lambda _: None))
 
 
 def have_quorum(arms: list[ArmRun], quorum: float | None) -> bool:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import Any, Literal, TypeAlias
 
+from rrf_stream._checks import check_iterable
 from rrf_stream._hit import Key, identify
 
 __all__ = ["Ranking", "Repeats"]
 
 Repeats: TypeAlias = Literal["consume", "skip"]
-Worth: TypeAlias = Callable[[int, int], Sequence[int]]
+Additions: TypeAlias = Callable[[int, int], Sequence[int]]
 
 
 class Ranking:
@@ -18,8 +20,8 @@ class Ranking:
 
     Args:
         name: The name of the arm.
-        worth: Gives what each of some consecutive ranks is worth, from its first and last. If it
-            raises, nothing is taken.
+        additions: Gives what each of some consecutive ranks adds to a tally, from the first and
+            the last of them. If it raises, nothing is taken.
         window: How many ranks are read at most; None for no limit.
         skip_repeats: Whether a repeat leaves its rank to the next id.
         keep_copies: Whether to keep every copy of an id, repeats included, beside the first.
@@ -34,11 +36,11 @@ class Ranking:
     """
 
     __slots__ = (
+        "_additions",
         "_keep_copies",
         "_key",
         "_seen",
         "_skip_repeats",
-        "_worth",
         "copies",
         "ids",
         "items",
@@ -51,7 +53,7 @@ class Ranking:
     def __init__(
         self,
         name: str,
-        worth: Worth,
+        additions: Additions,
         *,
         window: int | None = None,
         skip_repeats: bool = False,
@@ -59,7 +61,7 @@ class Ranking:
         key: Key | None = None,
     ) -> None:
         self.name = name
-        self._worth = worth
+        self._additions = additions
         self.window = window
         self.ids: list[Any] = []
         self.items: dict[Any, Any] = {}
@@ -76,13 +78,22 @@ class Ranking:
         """Whether the window is used up."""
         return self.window is not None and len(self.ids) >= self.window
 
+    @property
+    def _room(self) -> int | None:
+        """How many results can still count at most; None for no limit that is known before they are read."""
+        return None if self.window is None or self._skip_repeats else self.window - len(self.ids)
+
     def extend(self, results: Iterable[Any]) -> tuple[Sequence[Any], Sequence[int]]:
-        """Take the next results, up to the window; return the new ids and what they are worth.
+        """Take the next results, up to the window; return the new ids and what to add to their tallies.
 
         Raises:
             TypeError: The results are no iterable, or an id is not hashable. Nothing was taken.
         """
-        ids = results.copy() if type(results) is list else self._listed(results)
+        if type(results) is list:
+            ids = results.copy()
+        else:
+            check_iterable(f"hits of arm {self.name!r}", results, "results in rank order")
+            ids = [*islice(results, self._room)]
         items: list[Any] | None = None
         distinct = _distinct(ids) if self._key is None else None
         if distinct is None:  # some are more than ids: a Hit is not hashable
@@ -99,7 +110,7 @@ class Ranking:
             or (used and not self._seen.isdisjoint(distinct))
         ):
             return self._extend_sifted(ids, items)
-        worths = self._worth(used + 1, end)
+        additions = self._additions(used + 1, end)
         self.received += len(ids)
         if used:
             self.ids += ids
@@ -108,7 +119,7 @@ class Ranking:
             self.ids, self._seen = ids, distinct
         if items is not None:
             self._keep(ids, items)
-        return ids, worths
+        return ids, additions
 
     def _extend_sifted(self, ids: list[Any], items: list[Any] | None) -> tuple[Sequence[Any], Sequence[int]]:
         """Do the same for results that go past the window, or have repeats in them."""
@@ -116,22 +127,14 @@ class Ranking:
         ids, ranks = self._sift(ids)
         new = [*ranks]
         order = new if self._skip_repeats else ids
-        worths = self._worth(used + 1, used + len(order))
+        additions = self._additions(used + 1, used + len(order))
         self.repeats = self.repeats or len(new) < len(ids)
         self.received += len(ids)
         self.ids += order
         self._seen.update(new)
         if items is not None:
             self._keep(ids, items)
-        return new, [worths[rank - used - 1] for rank in ranks.values()]
-
-    def _listed(self, results: Iterable[Any]) -> list[Any]:
-        if isinstance(results, (str, bytes)) or not hasattr(results, "__iter__"):
-            raise TypeError(
-                f"hits of arm {self.name!r} must be an iterable of results, not {results!r}; "
-                "for one result give a list of it"
-            )
-        return list(results)
+        return new, [additions[rank - used - 1] for rank in ranks.values()]
 
     def _sift(self, ids: list[Any]) -> tuple[list[Any], dict[Any, int]]:
         """Return the ids that fit into the window, and the ranks of the new ones among them."""

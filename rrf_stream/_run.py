@@ -102,7 +102,7 @@ class Run:
             else:
                 done = partial(self._task_ended, arm)
                 name = f"rrf:{arm.arm.name}"
-                arm.task = backend.spawn(pump, arm, self.deliver, self.close, name=name, done=done)
+                arm.begin(backend.spawn(pump, arm, self.deliver, self.close, name=name, done=done))
         self._consider()
         self._set_timer()
 
@@ -212,7 +212,7 @@ class Run:
 
     def _shut(self, arm: ArmRun, status: ArmStatus, error: BaseException | None = None) -> None:
         """Close an arm, and leave what follows from it to the caller."""
-        arm.closed = True
+        arm.close()
         self._unlogged.append(arm.arm.name)
         self.accumulator.close(arm.arm.name, status, error, at=self.elapsed)
         if arm.arm.required and status is ArmStatus.FAILED and self._failure is None:

@@ -54,7 +54,7 @@ class Scoreboard:
         "_furthest",
         "_hits",
         "_layout",
-        "_patience",
+        "_most_candidates",
         "_rankings",
         "_representative",
         "_shown",
@@ -80,7 +80,7 @@ class Scoreboard:
         self._threshold = 0
         # How many candidates may gather before the best are picked again: often enough that no
         # snapshot finds many, seldom enough that picking costs little for each id added.
-        self._patience = math.inf if top_k is None else 4 * top_k + 512
+        self._most_candidates = math.inf if top_k is None else 4 * top_k + 512
         self._hits: list[FusedHit] = []
         self._shown: list[int] = []  # the tallies of these hits
         self._copies_change = False  # whether a repeat may bring another copy of a document
@@ -129,7 +129,7 @@ class Scoreboard:
             gathered = len(candidates)
         if ranking.repeats and ranking.items:
             self.touched = self._copies_change = True
-        if gathered > self._patience:
+        if gathered > self._most_candidates:
             self._best()
 
     def hits(self) -> list[FusedHit]:

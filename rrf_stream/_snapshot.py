@@ -19,7 +19,7 @@ from rrf_stream.errors import DegradedError
 
 __all__ = ["Delta", "FusedHit", "Outcome", "Snapshot"]
 
-_DEEPEST = 50  # an item may hold itself
+_DEEPEST = 50
 
 
 class Outcome(StrEnum):
@@ -49,8 +49,9 @@ class FusedHit(NamedTuple):
         normalized: `score` over what all configured arms together could give at rank 1:
             0..1, and it does not grow when an arm is missing.
         item: The copy shown: that of the first-declared arm that returned one; None if none did.
-        items: The copy of each arm that returned one, in the order of the arms.
-        ranks: The rank in each arm that ranked the document, in the order of the arms.
+        items: The copy of each arm that returned one, in the order of the arms; not to be changed.
+        ranks: The rank in each arm that ranked the document, in the order of the arms; a
+            read-only mapping, of which `dict` makes a dictionary.
         upper: Highest score the document can still reach; None with `bounds="off"`.
         best_rank: Best rank the document can still reach; None unless `bounds="ranks"`.
         worst_rank: Worst rank the document can still fall to; None unless `bounds="ranks"`.
@@ -154,8 +155,8 @@ class Snapshot:
     def to_dict(self) -> dict[str, Any]:
         """Return the snapshot in plain JSON types.
 
-        Items are converted as far as JSON goes: mappings, sequences and dataclasses by
-        their parts, numbers that JSON lacks to None, everything else by `str`.
+        Items are converted as far as JSON goes: mappings, sequences, arrays and dataclasses by
+        their parts, numbers that JSON lacks to None, everything else by `str`, keys too.
         """
         coverage = self.coverage
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
@@ -172,7 +173,8 @@ class Snapshot:
         return plain
 
 
-def _plain(value: Any, depth: int = 0) -> Any:
+def _plain(value: Any, inside: tuple[int, ...] = ()) -> Any:
+    """Convert a value that is inside of others, which are told by their `id`."""
     if isinstance(value, StrEnum):
         return value.value
     if value is None or isinstance(value, str | bool):
@@ -180,18 +182,27 @@ def _plain(value: Any, depth: int = 0) -> Any:
     if isinstance(value, Integral):
         return int(value)
     if isinstance(value, Real):
-        return float(value) if math.isfinite(value) else None
-    if depth < _DEEPEST:
+        return _number(value)
+    if hasattr(value, "tolist"):  # an array, or one element of it
+        value = value.tolist()
+    if id(value) not in inside and len(inside) < _DEEPEST:
+        within = (*inside, id(value))
         if isinstance(value, Mapping):
-            return {_text(key): _plain(inner, depth + 1) for key, inner in value.items()}
+            return {_text(key): _plain(inner, within) for key, inner in value.items()}
         if isinstance(value, list | tuple):
-            return [_plain(inner, depth + 1) for inner in value]
+            return [_plain(inner, within) for inner in value]
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return {
-                field.name: _plain(getattr(value, field.name, None), depth + 1)
-                for field in dataclasses.fields(value)
-            }
+            names = [field.name for field in dataclasses.fields(value)]
+            return {name: _plain(getattr(value, name, None), within) for name in names}
     return _text(value)
+
+
+def _number(value: Real) -> float | None:
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _text(value: Any) -> str:

@@ -124,9 +124,12 @@ class Layout:
     def _additions(self, arm: int, first: int, last: int) -> list[int]:
         spec = self.specs[arm]
         _, shift, top = self._fields[arm]
-        ranks = range(first, last + 1)
+        ranks = range(max(first - 1, 1), last + 1)  # with the rank before, as contributions must not rise
         units = contributions(spec.kernel, spec.weight, ranks)
-        return [(one << self.low) + (top - rank << shift) for one, rank in zip(units, ranks, strict=True)]
+        additions = [
+            (one << self.low) + (top - rank << shift) for one, rank in zip(units, ranks, strict=True)
+        ]
+        return additions[first - ranks.start :]
 
     def rounded(self, tally: int) -> int:
         """Return the score alone, in units of 2**-64."""

@@ -33,13 +33,17 @@ class Detached:
         loop: The event loop it runs on, or trio's token.
         name: What it is called there; every name starts with `rrf:`.
         done: Called once, when it has ended, with what it raised. It must not raise.
+
+    Attributes:
+        is_over: Whether it has nothing left to do but to clean up.
     """
 
-    __slots__ = ("_done", "_waiters", "cancel_task", "loop", "name")
+    __slots__ = ("_done", "_waiters", "cancel_task", "is_over", "loop", "name")
 
     def __init__(self, loop: object, name: str, done: Done) -> None:
         self.loop = loop
         self.name = name
+        self.is_over = False
         self.cancel_task: Callable[[], object] | None = None
         self._done = done
         self._waiters: list[anyio.Event] = []
@@ -228,23 +232,24 @@ async def wait_for(tasks: list[Detached]) -> None:
 
 
 async def drain(timeout: float | None = None) -> list[str]:  # noqa: ASYNC109 - waiting is what it does
-    """Wait for arms that were left behind because they did not end when they were cancelled.
+    """Wait for arms that are closed but have not ended: that clean up, or ignore their cancellation.
 
-    Call it before the event loop ends, for arms whose clean-up must not be cut off.
+    Call it before the event loop ends, for arms whose clean-up must not be cut off. Arms of
+    fusions that still go on are not waited for.
 
     Args:
         timeout: Seconds to wait at most; None for no limit.
 
     Returns:
-        The names of the tasks of this event loop that are still running.
+        The names of the tasks that it waited for in vain.
     """
     check_seconds("timeout", timeout)
     loop = current_backend().loop
     with anyio.move_on_after(timeout):
-        while here := _live_on(loop):  # the end of one may start another, which closes what it never read
+        while here := _left_on(loop):  # the end of one may start another, which closes what it never read
             await wait_for(here)
-    return [task.name for task in _live_on(loop)]
+    return [task.name for task in _left_on(loop)]
 
 
-def _live_on(loop: object) -> list[Detached]:
-    return [task for task in list(_LIVE) if task.loop is loop]
+def _left_on(loop: object) -> list[Detached]:
+    return [task for task in list(_LIVE) if task.loop is loop and task.is_over]

@@ -30,7 +30,7 @@ LAYERS = (
     ("_arm",),
     ("_plan",),
     ("_accumulator", "_batch", "_contracts"),
-    ("_tasks", "_log"),
+    ("_tasks", "_log", "_source"),
     ("_options", "_pump", "_run"),
     ("_fusion", "_pipeline"),
 )

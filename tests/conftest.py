@@ -23,7 +23,7 @@ REAL: dict[str, Callable[[], tuple[str, dict[str, Any]]]] = {
     "trio": lambda: ("trio", {}),
 }
 VIRTUAL = {f"{name}-virtual": backend for name, backend in VIRTUAL_BACKENDS.items()}
-PATIENCE = 20
+PATIENCE = 60
 """Seconds of real time after which an engine test counts as hung."""
 
 

@@ -311,9 +311,10 @@ async def test_drain_heeds_a_cancellation() -> None:
 
 
 async def test_drain_does_not_wait_for_what_is_not_over() -> None:
-    """A fusion that still runs keeps `drain` waiting like any arm, and loses nothing by it."""
+    """The arms of a fusion that still runs are not waited for, and lose nothing by it."""
     async with open_fusion({"a": script("x", 1.0, "y")}) as fusion:
-        assert await drain(0.5) == ["rrf:a"]
+        assert await drain() == []
+        assert anyio.current_time() == 0
         assert (await fusion.final()).ids == ["x", "y"]
 
 

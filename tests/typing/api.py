@@ -1,0 +1,96 @@
+"""What type checkers must make of the public signatures; checked, never run."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, assert_type
+
+from rrf_stream import (
+    Accumulator,
+    Arm,
+    ArmReport,
+    ArmStatus,
+    Coverage,
+    Delta,
+    FusedHit,
+    Fusion,
+    Hit,
+    Outcome,
+    Page,
+    Pipeline,
+    ReciprocalRank,
+    RRFConfig,
+    RRFFusion,
+    Snapshot,
+    drain,
+    explain_fusion,
+    fuse,
+    fuse_arms,
+    open_fusion,
+    pages,
+    reciprocal_rank_fusion,
+    rrf_fuse,
+    rrf_scores,
+)
+
+
+async def dense(query: str) -> list[str]:
+    return [query]
+
+
+async def lexical(query: str) -> AsyncIterator[str | Page[Hit]]:
+    yield query
+    yield Page([Hit(query, score=1.0, item={"title": query})])
+
+
+async def streams() -> None:
+    async with open_fusion(
+        [Arm("dense", dense("q"), weight=0.5, timeout=0.2), Arm("lexical", lexical("q"), required=True)],
+        top_k=10,
+        timeout=0.3,
+        repeats="skip",
+        kernel=ReciprocalRank(10),
+    ) as fusion:
+        assert_type(fusion, Fusion)
+        async for snapshot in fusion:
+            assert_type(snapshot, Snapshot)
+        assert_type(await fusion.final(), Snapshot)
+        assert_type(fusion.rankings(), dict[str, list[Any]])
+    assert_type(await fuse_arms({"dense": dense("q"), "lexical": lexical("q")}, quorum=0.5), Snapshot)
+    assert_type(await drain(1.0), list[str])
+
+
+async def pipelines() -> None:
+    hybrid = Pipeline({"dense": dense, "lexical": lexical}, timeout=0.3)
+    best = await hybrid.search("q", top_k=3)
+    assert_type(best.hits, tuple[FusedHit, ...])
+    assert_type(best.coverage, Coverage)
+    assert_type(best.coverage["dense"], ArmReport)
+    assert_type(best.coverage["dense"].status, ArmStatus)
+    assert_type(best.outcome, Outcome | None)
+    assert_type(best.hits[0].ranks, Mapping[str, int])
+    assert_type(best.hits[0].score, float)
+    assert_type(best.delta(None), Delta)
+    assert_type(best.to_dict(), dict[str, Any])
+    assert_type(hybrid.open("q"), Fusion)
+
+
+def batches() -> None:
+    assert_type(fuse({"a": ["x"], "b": iter(["y"])}, weights={"a": 2}), list[FusedHit])
+    assert_type(fuse([["x"], ["y"]], weights=[1, 0.5], ties="id"), list[FusedHit])
+    accumulator = Accumulator({"a": 1})
+    assert_type(accumulator.add("a", ["x", Hit("y")]), bool)
+    accumulator.close("a", ArmStatus.EXHAUSTED)
+    assert_type(accumulator.snapshot(), Snapshot)
+    assert_type(rrf_scores([["x"]]), dict[Any, float])
+    assert_type(rrf_fuse([["x"]]), list[tuple[Any, float, Any]])
+    assert_type(explain_fusion([["x"]]), list[dict[str, Any]])
+    assert_type(reciprocal_rank_fusion([["x"]]), list[list[Any]])
+    assert_type(RRFFusion(RRFConfig(final_k=3)).fuse([("x", 1.0)], []), list[tuple[Any, float]])
+    assert_type(pages([["x"]]), AsyncIterator[Page[Any]])
+
+
+async def mistakes() -> None:
+    await fuse_arms({"a": dense("q")}, top_n=3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    fuse([["x"]], repeats="twice")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    Arm("a", dense("q"), 0.5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]

@@ -105,6 +105,7 @@ class Run:
                 arm.begin(backend.spawn(pump, arm, self.deliver, self.close, name=name, done=done))
         self._consider()
         self._set_timer()
+        self._log()
 
     async def answer(self) -> Snapshot:
         """Wait for the final snapshot, and be done before an anyio deadline around this call fires.

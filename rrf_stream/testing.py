@@ -178,6 +178,8 @@ class VirtualEventLoop(asyncio.SelectorEventLoop):
         when = timers[0].when() if timers else math.inf
         if when < math.inf:
             self._now = max(self._now, when)
+            # The loop runs what is due within the resolution of its clock: let that be now, not later.
+            self._clock_resolution = math.ulp(self._now)
         return when < math.inf
 
 

@@ -5,7 +5,6 @@ The only module that imports typer.
 
 # No `from __future__ import annotations`: typer reads the annotations of commands while it runs.
 import io
-import logging
 import os
 import sys
 from collections.abc import Awaitable, Callable
@@ -57,8 +56,6 @@ def run() -> None:
         # A title may have characters that the terminal's encoding lacks.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    # A library of the dense arm sends all logs to standard error, unless somebody has set them up.
-    logging.getLogger().addHandler(logging.NullHandler())
     app(prog_name="rrf-stream")
 
 
@@ -144,7 +141,8 @@ def index(
 
     In a folder, hidden files and folders, symbolic links and files that are no text by their name
     (pictures, archives, programs, ...) are passed over. Whatever else cannot be read is named and
-    skipped; what the index held of it stays. Files that are gone from a folder go from the index.
+    skipped; what the index held of it stays. Files that are gone from a folder go from the index,
+    and so do all files of a PATH that is gone itself.
 
     The run can be interrupted at any time: what is indexed by then stays.
     """
@@ -198,6 +196,8 @@ def search(
 
     On a terminal a table gets better while the arms answer. In a pipe there is a line for each hit,
     with tabs between rank, score, id, title and ranks; how the arms did goes to standard error.
+    With --json each hit has its document as item; it has no items, the copies of each arm, as all
+    arms return the same document.
 
     The time that is shown and limited begins when the arms are asked. Starting Python, opening the
     index and, for the dense arm, loading its model (about a second in all) come before and are not

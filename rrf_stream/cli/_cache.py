@@ -50,12 +50,12 @@ async def python_index() -> AsyncIterator[SQLiteIndex]:
             screens.write(f"Indexing the documentation of Python {platform.python_version()}, once ...")
         started = time.perf_counter()
         with progress(len(modules), "indexing") if is_new else nullcontext(screens.nothing) as advance:
-            tally = await bring_up_to_date(
+            changes = await bring_up_to_date(
                 index, modules, vanished=vanished_modules(known, modules), advance=advance
             )
-        for problem in tally.problems:
+        for problem in changes.problems:
             screens.note(f"skipped {words.visible(problem.where)}: {words.one_line(problem.reason)}")
-        took = f"indexed in {time.perf_counter() - started:.1f} s" if tally.read else "indexed before"
+        took = f"indexed in {time.perf_counter() - started:.1f} s" if changes.read else "indexed before"
         docstrings = f"{await index.count():,} docstrings of Python {platform.python_version()}"
         screens.write(f"{docstrings}, {took}, in {words.visible(str(db))}")
         yield index

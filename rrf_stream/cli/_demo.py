@@ -39,12 +39,13 @@ _HELD_HITS = 2
 
 # Queries, and why they are worth a look.
 _EXAMPLES = {
-    "number of days in a month": """\
-Many docstrings of the module calendar have these words; each arm has its own order for them.
-The answer is none of the three, and owes something to each.""",
+    "compress a file": """\
+Each arm has a first choice of its own: lexical what has these words most, dense what means
+them, graph what belongs to lexical's finds. First comes what all of them have near the top.""",
     "mersenne twister": """\
-One docstring has these words: lexical finds it, and graph what belongs to it.
-To dense the words mean nothing: its guesses fill places, but cannot reach the top.""",
+One docstring has these words: lexical finds it, and graph what belongs to it. Dense does not
+know them and guesses, and as ranks do not say how sure an arm is, its guesses stand among the
+rest. A weight would put them last: see --arm dense=0.5 at the end.""",
     "copy a file with its permissions": """\
 Here agreement counts: what all three arms rank, even low, passes what only one or two of
 them rank high.""",

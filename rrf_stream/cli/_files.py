@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 import anyio
 
 from rrf_stream.cli import _words as words
-from rrf_stream.retrievers.sqlite import SQLiteIndex
+from rrf_stream.retrievers.sqlite import DatabaseError, SQLiteIndex
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -35,8 +36,7 @@ class CommandError(Exception):
 
 def is_foreseen(error: Exception) -> bool:
     """Return whether an error is one that files and disks are known for, rather than a mistake in here."""
-    # What SQLite reports, such as a lock or a full disk, is an apsw.Error, and apsw belongs to the index.
-    return isinstance(error, OSError) or any(kind.__module__ == "apsw" for kind in type(error).__mro__)
+    return isinstance(error, OSError | DatabaseError)
 
 
 def reason_of(error: BaseException) -> str:
@@ -85,7 +85,7 @@ async def opened_or_made(db: Path) -> AsyncIterator[SQLiteIndex]:
 
 def _refusal(db: Path, error: Exception) -> Exception:
     """Return what to raise for an error on opening an index."""
-    if isinstance(error, ValueError):
+    if isinstance(error, ValueError | DatabaseError):
         return CommandError(reason_of(error), code=2)  # it names the file
     if is_foreseen(error):
         return CommandError(f"{words.visible(str(db))}: {reason_of(error)}", code=2)
@@ -102,7 +102,8 @@ async def _open_or_make(stack: AsyncExitStack, db: Path) -> SQLiteIndex:
             return await stack.enter_async_context(SQLiteIndex.open(db))
         except ValueError:
             # An empty file may be one that another process has made just now.
-            if (await anyio.Path(db).stat()).st_size > 0:
+            file = await anyio.Path(db).stat()
+            if file.st_size > 0 or time.time() - file.st_mtime > _LOOKS * _PAUSE:
                 raise
         await anyio.sleep(_PAUSE)
-    raise ValueError(f"{db} is an empty file, not an index; remove it")
+    return await stack.enter_async_context(SQLiteIndex.open(db))

@@ -7,6 +7,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import anyio
+
 from rrf_stream.cli import _screens as screens
 from rrf_stream.cli import _words as words
 from rrf_stream.cli._files import CommandError, companions, opened_or_made, reason_of
@@ -28,7 +30,7 @@ _NAMED_LINES = 20
 
 
 @dataclass(slots=True)
-class Tally:
+class Changes:
     """What a run did: `read`, `unchanged` and `gone` count origins, the next three documents."""
 
     read: int = 0
@@ -44,34 +46,40 @@ async def index_paths(paths: Collection[Path], *, db: Path, with_python_docs: bo
     """Index files, folders and Python's documentation; return 1 if anything was skipped, else 0."""
     found = survey(paths, leave_out=companions(db))
     modules = modules_of_python() if with_python_docs else []
-    problems = list(found.problems)
-    if not (found.origins or found.folders or modules):
-        _name(problems)
-        raise CommandError("nothing to index", code=1)
+    anything = bool(found.origins or found.folders or modules)
+    if not anything and not (found.missing and await anyio.Path(db).exists()):
+        raise _nothing(found.problems)
     async with opened_or_made(db) as index:
         known = await index.origins()
         vanished = found.vanished(known)
+        if not anything and not vanished:
+            raise _nothing(found.problems)
+        for given, number in found.gone(vanished).items():
+            files = "1 file" if number == 1 else f"{number} files"
+            screens.note(f"{words.visible(given)} is gone: what the index had of it is removed ({files})")
+        problems = found.problems_but_for(vanished)
         if with_python_docs:
             vanished += vanished_modules(known, modules)
         origins = [*found.origins, *modules]
         with progress(len(origins), "indexing") as advance:
-            tally = await bring_up_to_date(index, origins, vanished=vanished, advance=advance)
+            changes = await bring_up_to_date(index, origins, vanished=vanished, advance=advance)
         documents = await index.count()
-    problems += tally.problems
+    problems += changes.problems
     _name(problems)
     files = (
-        f"{tally.read} files read, {tally.unchanged} unchanged, {tally.gone} gone, {len(problems)} skipped"
+        f"{changes.read} files read, {changes.unchanged} unchanged, {changes.gone} gone, "
+        f"{len(problems)} skipped"
     )
     screens.write(
-        f"{words.visible(str(db))}: {documents} documents ({tally.added} added, {tally.changed} changed, "
-        f"{tally.removed} removed); {files}, {found.ignored} of other kinds"
+        f"{words.visible(str(db))}: {documents} documents ({changes.added} added, {changes.changed} changed, "
+        f"{changes.removed} removed); {files}, {found.ignored} of other kinds"
     )
     return int(bool(problems))
 
 
 async def bring_up_to_date(
     index: SQLiteIndex, origins: Iterable[Origin], *, vanished: Iterable[str], advance: Callable[[], None]
-) -> Tally:
+) -> Changes:
     """Index what is new or has changed, an origin at a time; whatever is done stays when this is cut off.
 
     Args:
@@ -80,44 +88,46 @@ async def bring_up_to_date(
         vanished: Names of origins that are to be removed first.
         advance: Called after each origin.
     """
-    tally = Tally()
+    changes = Changes()
     for name in vanished:
-        tally.removed += await index.remove_origin(name)
-        tally.gone += 1
+        changes.removed += await index.remove_origin(name)
+        changes.gone += 1
     known = await index.origins()
     conflicts: list[Origin] = []
     for origin in origins:
         try:
-            await _read(index, origin, known, tally)
+            await _read(index, origin, known, changes)
         except ValueError:
             # It has an id that another origin has; a later one of this run may give it up.
             conflicts.append(origin)
         advance()
     for origin in conflicts:
         try:
-            await _read(index, origin, known, tally)
+            await _read(index, origin, known, changes)
         except ValueError as error:
-            tally.problems.append(Problem(origin.name, str(error)))
-    return tally
+            changes.problems.append(Problem(origin.name, str(error)))
+    return changes
 
 
-async def _read(index: SQLiteIndex, origin: Origin, known: Mapping[str, str | None], tally: Tally) -> None:
+async def _read(
+    index: SQLiteIndex, origin: Origin, known: Mapping[str, str | None], changes: Changes
+) -> None:
     try:
         inspection = origin.inspect()
         if known.get(origin.name) == inspection.digest:
-            tally.unchanged += 1
+            changes.unchanged += 1
         else:
             update = await index.replace_origin(origin.name, inspection.digest, origin.documents())
-            tally.read += 1
-            tally.added += update.added
-            tally.changed += update.changed
-            tally.removed += update.removed
+            changes.read += 1
+            changes.added += update.added
+            changes.changed += update.changed
+            changes.removed += update.removed
     except (UnreadableError, OSError) as error:
-        tally.problems.append(Problem(origin.name, reason_of(error)))
+        changes.problems.append(Problem(origin.name, reason_of(error)))
     else:
-        tally.problems += inspection.problems[:_NAMED_LINES]
+        changes.problems += inspection.problems[:_NAMED_LINES]
         if (more := len(inspection.problems) - _NAMED_LINES) > 0:
-            tally.problems.append(Problem(origin.name, f"{more} more lines that cannot be read"))
+            changes.problems.append(Problem(origin.name, f"{more} more lines that cannot be read"))
 
 
 def modules_of_python() -> list[PythonModule]:
@@ -141,6 +151,11 @@ def vanished_modules(known: Iterable[str], modules: Iterable[PythonModule]) -> l
 def progress(total: int, what: str) -> AbstractContextManager[Callable[[], None]]:
     """Return a bar on a terminal, and nothing elsewhere."""
     return progress_bar(total, what) if screens.is_watched(sys.stderr) else nullcontext(screens.nothing)
+
+
+def _nothing(problems: Iterable[Problem]) -> CommandError:
+    _name(problems)
+    return CommandError("nothing to index", code=1)
 
 
 def _name(problems: Iterable[Problem]) -> None:

@@ -13,7 +13,7 @@ from rrf_stream.corpus._origin import Problem
 from rrf_stream.corpus._text import MarkdownFile, TextFile
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
     from rrf_stream.corpus._origin import Origin
 
@@ -45,6 +45,7 @@ class Survey:
         ignored: How many files were passed over as being of a kind that is not text.
         folders: The folders that were searched, as absolute paths.
         unknown: Folders below them that could not be looked at.
+        missing: The paths that do not exist, as they were given, with their absolute ones.
     """
 
     origins: tuple[Origin, ...]
@@ -52,18 +53,33 @@ class Survey:
     ignored: int
     folders: tuple[str, ...]
     unknown: tuple[str, ...]
+    missing: Mapping[str, str]
 
     def vanished(self, known: Iterable[str]) -> list[str]:
-        """Return the names, of those known, that lie in a searched folder and are not there any more.
+        """Return the names, of those known, that are at a path or in a folder given, and not there any more.
 
         Below a folder that could not be looked at nothing counts as gone.
         """
         found = {origin.name for origin in self.origins}
+        places = (*self.folders, *self.missing.values())
         return [
             name
             for name in known
-            if name not in found and _is_below(name, self.folders) and not _is_below(name, self.unknown)
+            if name not in found and _is_below(name, places) and not _is_below(name, self.unknown)
         ]
+
+    def gone(self, vanished: Iterable[str]) -> dict[str, int]:
+        """Return the missing paths, as they were given, that explain some of `vanished`: how many."""
+        names = list(vanished)
+        counts = {
+            given: sum(_is_below(name, (path,)) for name in names) for given, path in self.missing.items()
+        }
+        return {given: count for given, count in counts.items() if count}
+
+    def problems_but_for(self, vanished: Iterable[str]) -> list[Problem]:
+        """Return the problems; that a path is missing is none if it explains some of `vanished`."""
+        gone = self.gone(vanished)
+        return [problem for problem in self.problems if problem.where not in gone]
 
 
 def survey(paths: Iterable[Path], *, leave_out: Collection[Path] = ()) -> Survey:
@@ -87,6 +103,7 @@ def survey(paths: Iterable[Path], *, leave_out: Collection[Path] = ()) -> Survey
         ignored=search.ignored,
         folders=tuple(search.folders),
         unknown=tuple(search.unknown),
+        missing=search.missing,
     )
 
 
@@ -100,12 +117,16 @@ class _Search:
     ignored: int = 0
     folders: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
+    missing: dict[str, str] = field(default_factory=dict)
 
     def add(self, given: Path) -> None:
         try:
             path = given.resolve(strict=True)
             mode = path.stat().st_mode
         except (OSError, RuntimeError, ValueError) as error:
+            # A link that leads nowhere is there; what it led to may be on a disk that is not, today.
+            if isinstance(error, FileNotFoundError | NotADirectoryError) and not given.is_symlink():
+                self.missing[str(given)] = str(given.resolve())
             self._skip(str(given), error)
             return
         if stat.S_ISDIR(mode):

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias, final
 
+from rrf_stream.retrievers._checks import check_text
+
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
 
 
@@ -86,20 +88,3 @@ def record(document: object) -> Record:
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"{where}: metadata must be JSON: {error}") from error
     return Record(document.id, document.title, document.text, json.dumps(document.links), metadata)
-
-
-def check_text(value: object, what: str) -> None:
-    """Refuse what SQLite cannot store as text.
-
-    Raises:
-        TypeError: It is no str.
-        ValueError: It holds a lone surrogate.
-    """
-    if not isinstance(value, str):
-        raise TypeError(f"{what} must be a str, not {type(value).__name__}")
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        raise ValueError(
-            f"{what} must be valid Unicode, without the lone surrogate at {error.start}"
-        ) from error

@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 from collections.abc import AsyncIterator
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import anyio
 
@@ -106,7 +106,7 @@ class GraphSource(Source):
         connections: Of the index.
         expression: The FTS5 expression that finds the seeds; empty for no seeds.
         limit: How many documents at most.
-        seeds: How many of them are seeds at most.
+        seeds: How many documents to start from at most.
     """
 
     def __init__(self, connections: Connections, expression: str, *, limit: int, seeds: int) -> None:
@@ -121,46 +121,69 @@ class GraphSource(Source):
         return page
 
 
+class _Arrival(NamedTuple):
+    """That the walk came to a document on its way from a seed."""
+
+    key: int
+    seed: int
+    distance: int
+
+
 class _Walk:
-    """A breadth-first walk that can be continued; the first step finds the seeds."""
+    """A breadth-first walk that can be continued; the first step finds the seeds.
+
+    A document is found when the walk first comes to it; a seed, where the walk begins, when it comes
+    there from another seed. As the way to that one may lead through what the seed itself reached
+    first, a second walk follows the first one, until every seed is found.
+    """
 
     def __init__(self, expression: str, *, limit: int, seeds: int) -> None:
         self._expression = expression
         self._limit = limit
-        self._seeds = min(seeds, limit)
-        self._distances: dict[int, int] | None = None  # by key, in the order of discovery
-        self._queue: list[int] = []
-        self._expanded = 0
+        self._seeds = seeds
+        self._lost: set[int] | None = None  # seeds that were not found yet
+        self._reached: dict[int, list[int]] = {}  # by key: the seeds it was reached from, two at most
+        self._queue: list[_Arrival] = []
+        self._followed = 0
+        self._found: store.Ranking = []
 
     @property
     def ended(self) -> bool:
-        if self._distances is None:
+        if self._lost is None:
             return False
-        return self._expanded == len(self._queue) or len(self._queue) >= self._limit
+        return self._followed == len(self._queue) or len(self._found) >= self._limit
 
     def step(self, db: Database, *, size: int) -> Page[Hit]:
         """Go on until about `size` more are found, never more than one distance at a time."""
-        start = len(self._queue)
-        if self._distances is None:
-            seeds = store.lexical(db, self._expression, self._seeds)
-            self._distances = {key: 0 for key, _ in seeds}
-            self._queue = [key for key, _ in seeds]
-            return self._page(db, start)
-        level = self._distances[self._queue[self._expanded]]
-        while not self.ended and len(self._queue) - start < size:
-            key = self._queue[self._expanded]
-            if self._distances[key] != level:
+        start = len(self._found)
+        if self._lost is None:
+            seeds = [key for key, _ in store.lexical(db, self._expression, self._seeds)]
+            self._lost = set(seeds)
+            self._reached = {key: [key] for key in seeds}
+            self._queue = [_Arrival(key, key, 0) for key in seeds]
+        level = None
+        while not self.ended and len(self._found) - start < size:
+            arrival = self._queue[self._followed]
+            if level not in {None, arrival.distance}:
                 break
-            self._expanded += 1
-            for neighbour in store.neighbours(db, key, self._limit):
-                if neighbour not in self._distances and len(self._queue) < self._limit:
-                    self._distances[neighbour] = level + 1
-                    self._queue.append(neighbour)
-        return self._page(db, start)
+            level = arrival.distance
+            self._followed += 1
+            # Of so many neighbours, as many as the limit are no seeds.
+            for neighbour in store.neighbours(db, arrival.key, self._limit + self._seeds):
+                self._reach(neighbour, arrival, self._lost)
+        del self._found[self._limit :]
+        return _load(self._found[start:], db)
 
-    def _page(self, db: Database, start: int) -> Page[Hit]:
-        distances = self._distances or {}
-        return _load([(key, 1 / (1 + distances[key])) for key in self._queue[start:]], db)
+    def _reach(self, key: int, last: _Arrival, lost: set[int]) -> None:
+        seeds = self._reached.setdefault(key, [])
+        if last.seed in seeds or len(seeds) > 1 or (seeds and not lost):
+            return
+        distance = last.distance + 1
+        if not seeds or key in lost:
+            lost.discard(key)
+            self._found.append((key, 1 / (1 + distance)))
+        seeds.append(last.seed)
+        self._queue.append(_Arrival(key, last.seed, distance))
 
 
 def _rank_and_load(rank: Rank, size: int, db: Database) -> tuple[store.Ranking, Page[Hit]]:

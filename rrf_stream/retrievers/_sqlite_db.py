@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rrf_stream.errors import MissingExtraError
+from rrf_stream.errors import MissingExtraError, RRFStreamError
 from rrf_stream.retrievers._wordllama import DIMENSIONS
 
 try:
@@ -57,6 +57,21 @@ pragma user_version = {SCHEMA_VERSION};
 """
 
 
+class DatabaseError(RRFStreamError):
+    """SQLite failed: the file is damaged, read-only or locked for long, the disk is full, and the like.
+
+    The message begins with the file; SQLite's own error is `__cause__`.
+    """
+
+
+@contextlib.contextmanager
+def _translated(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except apsw.Error as error:
+        raise DatabaseError(f"{path}: {error}") from error
+
+
 class Database:
     """A connection that one thread uses and any thread may interrupt.
 
@@ -66,12 +81,18 @@ class Database:
 
     Raises:
         ValueError: The file is not an index, or one of another version.
+        DatabaseError: SQLite cannot open it. Each method raises it too, when SQLite fails.
     """
 
     def __init__(self, path: Path, *, readonly: bool) -> None:
         self._stopped = False
+        self._path = path
+        with _translated(path):
+            self._connection = self._connect(path, readonly=readonly)
+
+    def _connect(self, path: Path, *, readonly: bool) -> apsw.Connection:
         flags = apsw.SQLITE_OPEN_READONLY if readonly else apsw.SQLITE_OPEN_READWRITE
-        self._connection = connection = apsw.Connection(str(path), flags=flags)
+        connection = apsw.Connection(str(path), flags=flags)
         try:
             connection.set_progress_handler(lambda: self._stopped, STEPS_PER_LOOK)
             connection.set_busy_handler(self._wait_for_lock)
@@ -83,14 +104,17 @@ class Database:
         except BaseException:
             connection.close()
             raise
+        return connection
 
     def rows(self, sql: str, bindings: tuple[Value, ...] = ()) -> list[tuple[Any, ...]]:
         """All rows of a statement; no cursor stays open."""
-        return self._connection.execute(sql, bindings).fetchall()
+        with _translated(self._path):
+            return self._connection.execute(sql, bindings).fetchall()
 
     def many(self, sql: str, bindings: Iterable[tuple[Value, ...]]) -> None:
         """Run a statement that returns no rows, once for each tuple."""
-        self._connection.executemany(sql, bindings)
+        with _translated(self._path):
+            self._connection.executemany(sql, bindings)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
@@ -115,7 +139,8 @@ class Database:
 
     def close(self) -> None:
         """Close the connection; the last one of a process tidies the file."""
-        self._connection.close()
+        with _translated(self._path):
+            self._connection.close()
 
     def _wait_for_lock(self, attempts: int) -> bool:
         if self._stopped or attempts * 0.005 > LOCK_PATIENCE:
@@ -129,10 +154,13 @@ def create_file(path: Path) -> None:
 
     Raises:
         FileExistsError: There is something at `path` already; it is left alone.
+        OSError: The file cannot be made.
+        DatabaseError: SQLite cannot write it; it is removed again.
     """
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666))
     try:
-        with contextlib.closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
+        flags = apsw.SQLITE_OPEN_READWRITE
+        with _translated(path), contextlib.closing(apsw.Connection(str(path), flags=flags)) as connection:
             _load_vectors(connection)
             connection.execute(f"begin immediate; {SCHEMA} commit").fetchall()
     except BaseException:
@@ -152,6 +180,8 @@ def _check(connection: apsw.Connection, path: Path) -> None:
         version = connection.pragma("user_version")
     except apsw.NotADBError as error:
         raise ValueError(f"{path} is not an index: it is not an SQLite file") from error
+    if not path.stat().st_size:
+        raise ValueError(f"{path} is an empty file, not an index")
     if application_id != APPLICATION_ID:
         raise ValueError(f"{path} is an SQLite file, but not an index made by SQLiteIndex")
     if version != SCHEMA_VERSION:

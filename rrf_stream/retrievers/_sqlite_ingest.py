@@ -89,6 +89,17 @@ async def _commit(
             return await connections.write(lambda db: commit(db, vectors))
 
 
+def check(documents: object) -> None:
+    """Refuse what cannot be read document by document.
+
+    Raises:
+        TypeError: It is neither a sync nor an async iterable.
+    """
+    if not isinstance(documents, Iterable | AsyncIterable):
+        kind = f"one {Document.__name__}" if isinstance(documents, Document) else type(documents).__name__
+        raise TypeError(f"documents must be a sync or async iterable of Document objects, not {kind}")
+
+
 async def _each(documents: Documents) -> AsyncGenerator[object, None]:
     if isinstance(documents, AsyncIterable):
         try:

@@ -50,6 +50,7 @@ class Connections:
             ValueError: It was opened before, or the file is no index of this version.
             FileExistsError: The file is to be made, and exists.
             FileNotFoundError: The file is to be opened, and does not exist.
+            DatabaseError: SQLite cannot open or make it.
         """
         if self.state != "not entered":
             raise ValueError(f"the index is {self.state}, and cannot be entered again: make a new one")

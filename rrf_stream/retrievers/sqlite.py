@@ -23,8 +23,10 @@ from typing import TYPE_CHECKING, Self, final
 from rrf_stream.retrievers import _sqlite_ingest as ingest
 from rrf_stream.retrievers import _sqlite_store as store
 from rrf_stream.retrievers import _wordllama as embedding
-from rrf_stream.retrievers._document import JSON, Document, check_text
+from rrf_stream.retrievers._checks import check_ids, check_number, check_path, check_text
+from rrf_stream.retrievers._document import JSON, Document
 from rrf_stream.retrievers._sqlite_arms import GraphSource, RankedSource, Source
+from rrf_stream.retrievers._sqlite_db import DatabaseError
 from rrf_stream.retrievers._sqlite_store import OriginUpdate
 from rrf_stream.retrievers._sqlite_threads import Connections
 
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 
     from rrf_stream.retrievers._sqlite_arms import Rank
 
-__all__ = ["JSON", "Document", "OriginUpdate", "SQLiteIndex", "Source"]
+__all__ = ["JSON", "DatabaseError", "Document", "OriginUpdate", "SQLiteIndex", "Source"]
 
 
 @final
@@ -50,12 +52,16 @@ class SQLiteIndex:
 
     An index that is never closed loses nothing and keeps no interpreter from exiting.
 
+    Entering it, its methods and the sources it gives raise `DatabaseError` when SQLite fails: the file
+    is damaged or locked by another process for more than 10 s, the disk is full, and the like.
+
     Attributes:
         path: The file, absolute.
     """
 
     def __init__(self, path: str | PathLike[str], *, create: bool, readers: int) -> None:
-        _check_number("readers", readers)
+        check_path(path)
+        check_number("readers", readers)
         self.path = Path(path).absolute()
         self._connections = Connections(self.path, create=create, readers=readers)
 
@@ -64,7 +70,8 @@ class SQLiteIndex:
         """A new, empty index; the file is made on entering.
 
         Args:
-            path: Where; entering raises FileExistsError if anything is there.
+            path: Where; entering raises FileExistsError if anything is there, another OSError or
+                DatabaseError if it cannot be made.
             readers: How many queries can run at once, at least 1; more than that take turns.
         """
         return cls(path, create=True, readers=readers)
@@ -75,7 +82,8 @@ class SQLiteIndex:
 
         Args:
             path: Where; entering raises FileNotFoundError if nothing is there, and ValueError if
-                it is no index of this version. Such a file is not changed.
+                it is no index of this version, and DatabaseError if SQLite cannot open it. Such a
+                file is not changed.
             readers: How many queries can run at once, at least 1; more than that take turns.
         """
         return cls(path, create=False, readers=readers)
@@ -137,7 +145,10 @@ class SQLiteIndex:
             TypeError: Something is no Document, or a field of it has the wrong type.
             ValueError: A document has a lone surrogate, or metadata that is no JSON.
         """
-        _check_number("batch_size", batch_size)
+        check_number("batch_size", batch_size)
+        ingest.check(documents)
+        if on_progress is not None and not callable(on_progress):
+            raise TypeError(f"on_progress must be a callable or None, not {type(on_progress).__name__}")
         self._connections.check()
         return await ingest.add(self._connections, documents, batch_size=batch_size, on_progress=on_progress)
 
@@ -152,11 +163,7 @@ class SQLiteIndex:
         Returns:
             How many were removed.
         """
-        if isinstance(ids, str):
-            raise TypeError("ids must be an iterable of ids, not one str")
-        wanted = list(ids)
-        for one in wanted:
-            check_text(one, "every id")
+        wanted = check_ids(ids)
         return await self._connections.write(lambda db: store.remove(db, wanted))
 
     async def replace_origin(self, origin: str, digest: str, documents: ingest.Documents) -> OriginUpdate:
@@ -181,6 +188,7 @@ class SQLiteIndex:
         """
         check_text(origin, "origin")
         check_text(digest, "digest")
+        ingest.check(documents)
         self._connections.check()
         return await ingest.replace_origin(self._connections, origin, digest, documents)
 
@@ -257,21 +265,25 @@ class SQLiteIndex:
         """Documents by their distance in links from the best lexical hits, nearest first.
 
         The walk is breadth-first and follows links both ways, because what cites a document is as
-        near to it as what it cites. Within one distance, documents rank in the order of discovery:
-        the neighbours of the better-ranked document first; of one document, those it links to in
-        its own order, then those that link to it in the order in which they were first added.
+        near to it as what it cites. The lexical hits where it begins, the seeds, are left out, or
+        they would count twice in a fusion with `lexical`; a seed is a hit only where links lead to
+        it from another seed, at the distance from there.
+
+        Within one distance, documents rank in the order of discovery: the neighbours of the
+        better-ranked document first; of one document, those it links to in its own order, then
+        those that link to it in the order in which they were first added.
 
         Args:
             query: As for `lexical`.
-            limit: Hits at most, seeds included, at least 1.
-            seeds: How many lexical hits to start from at most, at least 1; they come first.
+            limit: Hits at most, at least 1.
+            seeds: How many lexical hits to start from at most, at least 1.
 
         Returns:
-            Pages of hits, one or more for each distance, as the walk goes on; a hit's score is
-            1 / (1 + distance), its item the `Document`.
+            Pages of hits, one or more for each distance from 1 on, as the walk goes on; a hit's
+            score is 1 / (1 + distance), its item the `Document`.
         """
         self._check_query(query, limit)
-        _check_number("seeds", seeds)
+        check_number("seeds", seeds)
         return GraphSource(self._connections, store.match(query), limit=limit, seeds=seeds)
 
     # ------------------------------------------------------------------------------------------
@@ -279,12 +291,5 @@ class SQLiteIndex:
     def _check_query(self, query: str, limit: int) -> None:
         if not isinstance(query, str):
             raise TypeError(f"query must be a str, not {type(query).__name__}")
-        _check_number("limit", limit)
+        check_number("limit", limit)
         self._connections.check()
-
-
-def _check_number(name: str, value: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{name} must be an int, not {type(value).__name__}")
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, not {value}")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
 import pytest
 
-from rrf_stream.cli import _index
+from rrf_stream.cli import _files, _index
 from rrf_stream.corpus import python_docs
-from rrf_stream.retrievers.sqlite import Document, SQLiteIndex
+from rrf_stream.retrievers.sqlite import DatabaseError, Document, SQLiteIndex
 
 if TYPE_CHECKING:
     from cli_kit import CLI
@@ -167,6 +170,65 @@ def test_python_docs_come_and_go_with_the_python(
     third = cli("index", "docs", "--db", "x.db")
     assert "0 files read, 4 unchanged, 0 gone, 0 skipped" in third.out, "nor the other way round"
     assert (docs / "note.txt").exists()
+
+
+def test_a_path_that_is_gone_takes_its_documents_along(cli: CLI, docs: Path) -> None:
+    cli("index", "docs", "--db", "x.db")
+    (docs / "records.jsonl").unlink()
+    file = cli("index", "docs/records.jsonl", "missing", "--db", "x.db")
+    assert file.err.splitlines() == [
+        "docs/records.jsonl is gone: what the index had of it is removed (1 file)",
+        "skipped missing: No such file or directory",
+    ]
+    assert file.code == 1
+    assert (
+        "3 documents (0 added, 0 changed, 2 removed); 0 files read, 0 unchanged, 1 gone, 1 skip" in file.out
+    )
+    shutil.rmtree(docs)
+    folder = cli("index", "docs", "--db", "x.db")
+    assert folder.err == "docs is gone: what the index had of it is removed (3 files)\n"
+    assert "0 documents (0 added, 0 changed, 3 removed)" in folder.out
+    assert folder.code == 0
+    again = cli("index", "docs", "--db", "x.db")
+    assert again[::2] == (1, "skipped docs: No such file or directory\nrrf-stream: nothing to index\n")
+
+
+def test_an_empty_file_is_no_index_and_nobody_waits_for_it(
+    cli: CLI, docs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only one that was made just now may become an index, in the hands of another process."""
+    looks: list[str] = []
+    create = SQLiteIndex.create
+
+    def look(path: Path) -> SQLiteIndex:
+        looks.append(str(path))
+        return create(path)
+
+    monkeypatch.setattr(SQLiteIndex, "create", look)
+    monkeypatch.setattr(_files, "_PAUSE", 0.001)
+    empty = docs.parent / "empty"
+    message = f"rrf-stream: {empty} is an empty file, not an index\n"
+    for made, expected in ((1e9, 1), (time.time() + 60, 40)):
+        empty.touch()
+        os.utime(empty, (made, made))
+        looks.clear()
+        assert cli("index", "docs", "--db", "empty") == (2, "", message)
+        assert len(looks) == expected
+        assert cli("search", "x", "--db", "empty") == (2, "", message)
+    assert empty.stat().st_size == 0
+
+
+def test_an_index_that_another_process_writes_to_is_a_message(
+    cli: CLI, docs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli("index", "docs", "--db", "x.db")
+    (docs / "note.txt").write_text("other words\n")
+
+    async def refuse(*_: object) -> None:
+        raise DatabaseError("x.db: database is locked")
+
+    monkeypatch.setattr(SQLiteIndex, "replace_origin", refuse)
+    assert cli("index", "docs", "--db", "x.db") == (1, "", "rrf-stream: x.db: database is locked\n")
 
 
 def test_nothing_is_made_when_there_is_nothing_to_index(cli: CLI, here: Path) -> None:

@@ -91,6 +91,20 @@ def test_a_reader_that_leaves_is_no_error() -> None:
 
 
 @pytest.mark.usefixtures("searched")
+def test_a_search_with_the_model_prints_nothing_but_its_answer() -> None:
+    """wordllama, left alone, would send everybody's logs to standard error."""
+    done = run(*COMMAND, "search", "setup", "--db", "x.db")
+    assert done.code == 0
+    assert all(re.match(r"\d+\t", line) for line in done.out.splitlines())
+    assert [re.split(r":| after", line)[0] for line in done.err.splitlines()] == [
+        "lexical",
+        "dense",
+        "graph",
+        "complete",
+    ]
+
+
+@pytest.mark.usefixtures("searched")
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is full")
 def test_a_full_disk_is_a_message() -> None:
     with Path("/dev/full").open("w") as full:

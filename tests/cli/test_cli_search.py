@@ -40,20 +40,20 @@ def test_in_a_pipe_a_hit_is_a_line_and_the_arms_are_told_aside(cli: CLI, searche
 
 
 def test_json_is_one_snapshot_a_line_and_nothing_else(cli: CLI, searched: Path) -> None:
-    result = cli("search", "setup", "--db", "x.db", "--json", "--explain", "--top-k", "2")
+    result = cli("search", "setup", "--db", "x.db", "--json", "--explain", "--top-k", "3")
     assert (result.code, result.err) == (0, "")
     snapshots = [json.loads(line) for line in result.lines]
     assert [snapshot["final"] for snapshot in snapshots] == [False] * (len(snapshots) - 1) + [True]
     assert [snapshot["seq"] for snapshot in snapshots] == sorted({s["seq"] for s in snapshots})
     final = snapshots[-1]
-    assert len(final["hits"]) == 2
+    assert len(final["hits"]) == 3
     assert final["outcome"] == "complete"
     assert final["coverage"]["answered"] == ["lexical", "dense", "graph"]
     by_id = {hit["id"]: hit for hit in final["hits"]}
     note = by_id[str(searched / "note.txt")]
     assert note["item"]["text"] == "setup of the cat door\n"
     assert note["items"] == {}
-    lines = cli("search", "setup", "--db", "x.db", "--top-k", "2").lines
+    lines = cli("search", "setup", "--db", "x.db", "--top-k", "3").lines
     assert [line.split("\t")[2] for line in lines] == [hit["id"] for hit in final["hits"]], "the same answer"
 
 
@@ -63,8 +63,8 @@ def test_arms_are_selected_and_weighed(cli: CLI) -> None:
     assert [line.split("\t")[2:] for line in only.lines] == [["r1", "Dogs", "lexical 1"]]
     followed = cli("search", "dog", "--db", "x.db", "--arm", "graph", "--arm", "lexical=0.5")
     assert [line.split("\t")[1:] for line in followed.lines] == [
-        [f"{0.5 / 61 + 1 / 61:.5f}", "r1", "Dogs", "lexical 1, graph 1"],
-        [f"{1 / 62:.5f}", "r2", "Wolves", "graph 2"],
+        [f"{1 / 61:.5f}", "r2", "Wolves", "graph 1"],
+        [f"{0.5 / 61:.5f}", "r1", "Dogs", "lexical 1"],
     ]
     weighed = cli("search", "dog", "--db", "x.db", "--arm", "dense=0")
     assert [line.split(":")[0] for line in weighed.err.splitlines()[:-1]] == ["lexical", "graph"]
@@ -180,6 +180,7 @@ def test_help_and_version_are_for_reading(cli: CLI) -> None:
         assert (result.code, result.err) == (0, "")
         assert max(map(len, result.lines)) <= 100
     assert "Exit codes: 0 an answer" in cli("search", "--help").out.replace("\n  ", " ")
+    assert "has no items, the copies of each arm" in " ".join(cli("search", "--help").out.split())
     assert "The time that is shown and limited begins when the arms are asked." in cli(
         "search", "--help"
     ).out.replace("\n  ", " ")

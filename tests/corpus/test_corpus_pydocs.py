@@ -140,6 +140,63 @@ def test_packages_are_walked_without_tests_and_programs(tmp_path: Path) -> None:
     }
 
 
+def test_what_a_public_module_takes_from_a_private_one_is_its_own(tmp_path: Path) -> None:
+    """`datetime` is `from _pydatetime import *`, and `concurrent.futures` has its classes from `._base`."""
+    docstring = 'def {0}():\n    """{0} of {1}."""\n'
+    sources = {
+        "os.py": "from _pydatetime import exp, ln\n__all__ = ['ln']\n",
+        "datetime.py": "try:\n  from _datetime import *\nexcept ImportError:\n  from _pydatetime import *\n",
+        "_pydatetime.py": "__all__ = ('exp', 'ln')\n"
+        + "".join(docstring.format(name, "_pydatetime") for name in ("exp", "ln", "other", "_internal")),
+        "_pydecimal.py": docstring.format("sqrt", "_pydecimal"),
+        "collections/__init__.py": "import _collections_abc",
+        "_collections_abc.py": docstring.format("hash", "_collections_abc"),
+        "_strptime.py": docstring.format("parse", "_strptime"),
+        "weakref.py": "import _strptime\nfrom _weakrefset import WeakSet, _IterationGuard as Guard\n"
+        + docstring.format("ref", "weakref"),
+        "_weakrefset.py": 'class WeakSet:\n    """A set."""\n    def add(self):\n        """Add."""\n'
+        + docstring.format("unused", "_weakrefset"),
+        "concurrent/__init__.py": "",
+        "concurrent/futures/__init__.py": "from ._base import wait\nfrom concurrent.futures.x import Y\n",
+        "concurrent/futures/_base.py": docstring.format("wait", "_base") + docstring.format("more", "_base"),
+        "concurrent/futures/thread.py": "from . import _base\nfrom ._base import more as again, wait\n",
+    }
+    for name, source in sources.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(source)
+    modules = python_docs(tmp_path)
+    texts = {document.id: document.text for module in modules for document in module.documents()}
+    assert {name: text for name, text in texts.items() if text} == {
+        "os.ln": "ln of _pydatetime.",
+        "datetime.exp": "exp of _pydatetime.",
+        "datetime.ln": "ln of _pydatetime.",
+        "decimal.sqrt": "sqrt of _pydecimal.",
+        "collections.abc.hash": "hash of _collections_abc.",
+        "weakref.ref": "ref of weakref.",
+        "weakref.WeakSet": "A set.",
+        "weakref.WeakSet.add": "Add.",
+        "concurrent.futures.wait": "wait of _base.",
+        "concurrent.futures.thread.wait": "wait of _base.",
+    }
+    assert set(texts) - {name for name, text in texts.items() if text} == {
+        "os",
+        "decimal",
+        "collections",
+        "collections.abc",
+        "datetime",
+        "concurrent",
+        "concurrent.futures",
+        "concurrent.futures.thread",
+        "weakref",
+    }
+    (datetime,) = (module for module in modules if module.qualified_name == "datetime")
+    before = datetime.inspect()
+    assert datetime.documents()[0].links == ("datetime.exp", "datetime.ln")
+    (tmp_path / "_pydatetime.py").write_text(docstring.format("log", "_pydatetime"))
+    assert datetime.inspect() != before
+    assert [document.id for document in datetime.documents()] == ["datetime", "datetime.log"]
+
+
 def test_a_python_without_source_says_so(tmp_path: Path) -> None:
     with pytest.raises(UnreadableError, match="no source of the standard library in"):
         python_docs(tmp_path)
@@ -150,7 +207,7 @@ def test_the_running_python_has_about_five_thousand_documents() -> None:
     modules = python_docs()
     documents = [document for module in modules for document in module.documents()]
     assert set(sys.modules) == before, "reading imports nothing"
-    assert 4_000 < len(documents) < 7_000
+    assert 4_500 < len(documents) < 6_500
     by_id = {document.id: document for document in documents}
     assert len(by_id) == len(documents), "ids are unique over all modules"
     assert by_id["argparse.ArgumentParser"].metadata == {"kind": "class"}
@@ -158,6 +215,13 @@ def test_the_running_python_has_about_five_thousand_documents() -> None:
     assert "argparse.ArgumentParser.parse_args" not in by_id, "it has no docstring"
     assert "json.JSONDecoder" not in by_id, "it is defined in json.decoder"
     assert "json.decoder" in by_id["json"].links
+    assert [name for name in by_id if name.startswith("_") or "._" in name] == ["__future__"], (
+        "nothing is private"
+    )
+    for taken in ("decimal.Decimal.copy_negate", "collections.abc.Mapping.get", "datetime.date.weekday"):
+        assert taken in by_id
+    assert "concurrent.futures.Future.result" in by_id
+    assert "os.MutableMapping" not in by_id, "os only uses it, and does not export it"
     dangling = [link for document in documents for link in document.links if link not in by_id]
     assert dangling == []
     assert all(module.name == PYTHON_DOCS + module.qualified_name for module in modules)

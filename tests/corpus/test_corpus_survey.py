@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 from pathlib import Path
 
@@ -121,6 +122,31 @@ def test_files_that_are_gone_from_a_folder_have_vanished(folder: Path) -> None:
     ]
     assert survey([folder / "data"]).vanished(known) == [str(folder / "data" / "Makefile")]
     assert survey([folder / "a.md"]).vanished(known) == []
+
+
+def test_files_of_a_path_that_is_gone_itself_have_vanished(folder: Path) -> None:
+    known = [origin.name for origin in survey([folder]).origins]
+    (folder / "b.txt").unlink()
+    shutil.rmtree(folder / "data")
+    in_data = [str(folder / "data" / name) for name in ("Makefile", "UPPER.MD", "records.jsonl")]
+    given = [folder / "data", folder / "b.txt", folder / "never", folder / "a.md" / "never"]
+    found = survey(given)
+    vanished = found.vanished(known)
+    assert sorted(vanished) == sorted([*in_data, str(folder / "b.txt")])
+    assert [problem.where for problem in found.problems] == [str(path) for path in given]
+    left = found.problems_but_for(vanished)
+    assert [problem.where for problem in left] == [str(folder / "never"), str(folder / "a.md" / "never")]
+    assert found.gone(vanished) == {str(folder / "data"): 3, str(folder / "b.txt"): 1}
+
+
+def test_a_link_that_leads_nowhere_is_not_gone(folder: Path) -> None:
+    """Behind it may be a disk that is not there today."""
+    (folder / "link").symlink_to(folder / "data")
+    known = [origin.name for origin in survey([folder / "link"]).origins]
+    shutil.rmtree(folder / "data")
+    found = survey([folder / "link"])
+    assert found.vanished(known) == []
+    assert [problem.where for problem in found.problems_but_for([])] == [str(folder / "link")]
 
 
 def test_nothing_vanishes_from_a_folder_that_cannot_be_looked_at(

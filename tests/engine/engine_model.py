@@ -162,69 +162,79 @@ class ArmFate:
         return ticks[0] * TICK if ticks else None
 
 
-@dataclass
 class Fate:
-    """How a fusion ends."""
+    """How a fusion ends: a plain loop over its events, one moment at a time."""
 
-    arms: list[ArmFate]
-    outcome: str = ""
-    ended_at: int = 0
+    def __init__(self, plan: FusionPlan) -> None:
+        self.plan = plan
+        self.arms = [ArmFate(arm, n, list(arm.events(n))) for n, arm in enumerate(plan.arms)]
+        self.outcome = ""
+        self.ended_at = 0
+        self._quorum_due: int | None = None
+        self._judge(0)
+        while not self.outcome:
+            self._play(self._next())
 
+    @property
+    def _open(self) -> list[ArmFate]:
+        return [arm for arm in self.arms if not arm.status]
 
-def fate(plan: FusionPlan) -> Fate:
-    """Play a fusion through, event by event."""
-    arms = [ArmFate(arm, n, list(arm.events(n))) for n, arm in enumerate(plan.arms)]
-    result = Fate(arms)
-    quorum_due: int | None = None
-
-    def finish(outcome: str, status: str, now: int) -> None:
-        result.outcome, result.ended_at = outcome, now
-        for arm in arms:
-            if not arm.status:
-                arm.close(status, now)
-
-    if not arms:
-        finish("complete", "", 0)
-    while not result.outcome:
-        running = [arm for arm in arms if not arm.status]
+    def _stops(self) -> list[tuple[int, str, str]]:
+        """Give what ends the fusion whatever its arms do: when, as what, and what it makes of open arms."""
+        plan = self.plan
         stops = [
             (plan.deadline, "deadline", "deadline"),
-            (quorum_due, "quorum", "stopped"),
+            (self._quorum_due, "quorum", "stopped"),
             (plan.stop, "stopped", "stopped"),
             (plan.leave, "stopped", "cancelled"),
         ]
-        times = [when for when, *_ in stops if when is not None]
-        times += [arm.todo[0][0] for arm in running if arm.todo]
-        times += [when for arm in running for when, _ in arm.limits()]
-        now = min(times)
-        for when, outcome, status in stops:
-            if when == now and not result.outcome:
-                finish(outcome, status, now)
-        if result.outcome:
-            break
-        for arm in running:
+        return [(when, outcome, status) for when, outcome, status in stops if when is not None]
+
+    def _next(self) -> int:
+        return min(
+            [
+                *(when for when, *_ in self._stops()),
+                *(arm.todo[0][0] for arm in self._open if arm.todo),
+                *(when for arm in self._open for when, _ in arm.limits()),
+            ]
+        )
+
+    def _play(self, now: int) -> None:
+        for when, outcome, status in self._stops():
+            if when == now:
+                self._finish(outcome, status, now)
+                return
+        for arm in self._open:
             if arm.todo and arm.todo[0][0] == now:
                 _, what, ids = arm.todo.pop(0)
                 if what == "delivers":
-                    arm.deliver(ids, now, skip=plan.repeats == "skip")
+                    arm.deliver(ids, now, skip=self.plan.repeats == "skip")
                 else:
                     arm.close("exhausted" if what == "ends" else "failed", now)
             else:
-                due = [status for when, status in arm.limits() if when == now]
-                if due:
-                    arm.close(due[0], now)
-        closed = [arm for arm in arms if arm.status]
+                for when, status in arm.limits():
+                    if when == now and not arm.status:
+                        arm.close(status, now)
+        self._judge(now)
+
+    def _judge(self, now: int) -> None:
+        """End the fusion if that follows from the arms that are closed."""
+        closed = [arm for arm in self.arms if arm.status]
         if any(arm.plan.required and arm.status == "failed" for arm in closed):
-            finish("failed", "stopped", now)
-        elif len(closed) == len(arms):
-            finish("complete", "", now)
-        elif plan.quorum is not None and quorum_due is None:
-            weight, gone = (sum(Fraction(arm.plan.weight) for arm in some) for some in (arms, closed))
-            if weight and gone >= Fraction(plan.quorum) * weight:
-                quorum_due = now + plan.patience
-                if not plan.patience:
-                    finish("quorum", "stopped", now)
-    return result
+            self._finish("failed", "stopped", now)
+        elif not self._open:
+            self._finish("complete", "", now)
+        elif self.plan.quorum is not None and self._quorum_due is None:
+            weight, gone = (sum(Fraction(arm.plan.weight) for arm in some) for some in (self.arms, closed))
+            if weight and gone >= Fraction(self.plan.quorum) * weight:
+                self._quorum_due = now + self.plan.patience
+                if not self.plan.patience:
+                    self._finish("quorum", "stopped", now)
+
+    def _finish(self, outcome: str, status: str, now: int) -> None:
+        self.outcome, self.ended_at = outcome, now
+        for arm in self._open:
+            arm.close(status, now)
 
 
 # --- random ones ------------------------------------------------------------------------------------------
@@ -267,7 +277,7 @@ def fusion_plans(draw: st.DrawFn) -> FusionPlan:
     return FusionPlan(
         arms=arms,
         deadline=deadline,
-        quorum=draw(st.none() | st.sampled_from([0.25, 0.5, 0.75, 1.0])) if any(a.weight for a in arms) else None,
+        quorum=draw(st.none() | st.sampled_from([0.25, 0.5, 0.75, 1.0])),
         patience=draw(st.just(0) | moments(PATIENCE)),
         repeats=draw(st.sampled_from(["consume", "skip"])),
         top_k=draw(st.integers(1, 10)),

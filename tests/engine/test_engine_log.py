@@ -171,6 +171,16 @@ async def test_the_end_of_a_fusion_is_its_last_closing(ending: str) -> None:
 
 
 @pytest.mark.anyio
+async def test_a_fusion_of_no_arms_is_reported_too() -> None:
+    """It has ended like any other."""
+    with capture_events() as events:
+        await fuse_arms({})
+    assert [(event["event"], event["arms"], event["outcome"]) for event in events] == [
+        ("rrf_stream.fusion_closed", 0, "complete")
+    ]
+
+
+@pytest.mark.anyio
 async def test_fusions_are_told_apart_by_number() -> None:
     """The events of one fusion share a number that no other has."""
     with capture_events() as events:

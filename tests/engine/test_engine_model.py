@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 from engine_kit import rows, run_virtual
-from engine_model import PERIOD, TICK, Fate, FusionPlan, fate, fusion_plans, name
+from engine_model import PERIOD, TICK, Fate, FusionPlan, fusion_plans, name
 from hypothesis import given, settings
 
 from rrf_stream import Fusion, Snapshot, drain, fuse, open_fusion
@@ -50,7 +50,7 @@ class Reading:
         if not self.snapshots or not self.snapshots[-1].final:
             self._keep(await self._final(fusion), fusion)
         await drain()
-        assert None not in [source.closed_by for source in self.sources]
+        assert [source.closed for source in self.sources] == [True] * len(self.sources)
         await assert_no_leaks()
 
     async def _look(self, fusion: Fusion) -> None:
@@ -132,6 +132,6 @@ def test_a_fusion_ends_as_its_model_does(backend: str, plan: FusionPlan) -> None
     """
     reading = Reading(plan)
     run_virtual(backend, reading.read)
-    expected = fate(plan)
+    expected = Fate(plan)
     check_the_answer(reading, expected)
     check_the_way_there(reading, expected)

@@ -159,7 +159,7 @@ async def test_closing_the_index_ends_what_runs_and_what_waits_with_a_clear_erro
 @pytest.mark.anyio
 async def test_a_source_may_be_left_half_read(tmp_path: Path) -> None:
     async with SQLiteIndex.create(tmp_path / "i.db", readers=1) as index:
-        await index.add(Document(id=str(n), text="word") for n in range(100))
+        await index.add(Document(id=str(n), text="word", links=("99",)) for n in range(100))
         halves = [index.lexical("word"), index.dense("word"), index.graph("word")]
         for source in halves * 2:
             async for _ in source:

@@ -36,7 +36,8 @@ async def test_many_queries_run_at_once_and_each_gets_its_own_answer(tmp_path: P
                 for arm in ("lexical", "dense", "graph"):
                     group.start_soon(ask, arm, n)
         assert all(answers["lexical", n] == [str(n)] for n in range(40))
-        assert all(answers["graph", n] == [str(n), str(n + 1) if n < 39 else "38"] for n in range(40))
+        assert all(answers["graph", n] == [str(n + 1), str(n - 1)] for n in range(1, 39))
+        assert (answers["graph", 0], answers["graph", 39]) == (["1", "2"], ["38", "37"])
         assert all(len(answers["dense", n]) == 2 for n in range(40))
 
 

@@ -69,7 +69,7 @@ async def test_adding_a_known_id_replaces_text_vector_links_and_metadata(tmp_pat
         assert await index.get("a") == new
         assert ids(await read(index.lexical("old apples"))) == []
         assert ids(await read(index.lexical("bananas"))) == ["a"]
-        assert ids(await read(index.graph("bananas"))) == ["a", "c"]
+        assert ids(await read(index.graph("bananas"))) == ["c"]
         (hit,) = (await read(index.dense("new bananas")))[0][:1]
         assert hit.id == "a"
         assert hit.score == pytest.approx(1.0)  # the same text has the same vector
@@ -99,9 +99,9 @@ async def test_removing_reports_what_was_there_and_leaves_no_trace(tmp_path: Pat
         assert await index.count() == 1
         assert ids(await read(index.lexical("fusion sofa rarity"))) == ["bm25"]
         assert ids(await read(index.dense("fusion sofa rarity"))) == ["bm25"]
-        assert ids(await read(index.graph("rarity"))) == ["bm25"]
+        assert ids(await read(index.graph("rarity"))) == []
         await index.add([NOTES[0]])  # the link that led nowhere leads somewhere again
-        assert ids(await read(index.graph("rarity"))) == ["bm25", "rrf"]
+        assert ids(await read(index.graph("rarity"))) == ["rrf"]
 
 
 async def test_progress_is_told_after_each_batch(tmp_path: Path) -> None:
@@ -161,6 +161,9 @@ async def test_a_bad_document_is_named_and_costs_the_open_batch_only(
 async def test_arguments_are_checked_at_the_call(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="readers must be at least 1, not 0"):
         SQLiteIndex.create(tmp_path / "i.db", readers=0)
+    for bad in (None, 3, b"i.db"):
+        with pytest.raises(TypeError, match=f"path must be a str or a path, not {type(bad).__name__}"):
+            SQLiteIndex.open(bad)  # type: ignore[arg-type] # on purpose
     async with SQLiteIndex.create(tmp_path / "i.db") as index:
         with pytest.raises(ValueError, match="batch_size must be at least 1, not 0"):
             await index.add([], batch_size=0)
@@ -168,6 +171,24 @@ async def test_arguments_are_checked_at_the_call(tmp_path: Path) -> None:
             await index.remove("rrf")
         with pytest.raises(TypeError, match="every id must be a str, not int"):
             await index.remove([1])  # type: ignore[list-item] # on purpose
+        for nothing in (None, 3):
+            named = f"not {type(nothing).__name__}"
+            with pytest.raises(TypeError, match=f"documents must be a sync or async iterable .*, {named}"):
+                await index.add(nothing)  # type: ignore[arg-type] # on purpose
+            with pytest.raises(TypeError, match=f"documents must be a sync or async iterable .*, {named}"):
+                await index.replace_origin("o", "d", nothing)  # type: ignore[arg-type] # on purpose
+            with pytest.raises(TypeError, match=f"ids must be an iterable of ids, {named}"):
+                await index.remove(nothing)  # type: ignore[arg-type] # on purpose
+        with pytest.raises(
+            TypeError, match=r"documents must be a sync or async iterable .*, not one Document"
+        ):
+            await index.add(NOTES[0])  # type: ignore[arg-type] # on purpose
+        with pytest.raises(TypeError, match="on_progress must be a callable or None, not int"):
+            await index.add([], on_progress=3)  # type: ignore[arg-type] # on purpose
+        with pytest.raises(TypeError, match="origin must be a str, not NoneType"):
+            await index.remove_origin(None)  # type: ignore[arg-type] # on purpose
+        with pytest.raises(TypeError, match="digest must be a str, not NoneType"):
+            await index.replace_origin("o", None, [])  # type: ignore[arg-type] # on purpose
         with pytest.raises(TypeError, match="id must be a str"):
             await index.get(1)  # type: ignore[arg-type] # on purpose
         for retriever in (index.lexical, index.dense, index.graph):

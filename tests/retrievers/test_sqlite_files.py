@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -14,8 +16,9 @@ import apsw
 import pytest
 from sqlite_kit import NOTES, ids, read
 
+from rrf_stream.errors import RRFStreamError
 from rrf_stream.retrievers import _sqlite_db
-from rrf_stream.retrievers.sqlite import Document, SQLiteIndex
+from rrf_stream.retrievers.sqlite import DatabaseError, Document, SQLiteIndex
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,7 +50,11 @@ async def test_open_refuses_what_is_missing(tmp_path: Path) -> None:
 
 
 async def test_open_refuses_foreign_files_and_leaves_them_as_they_are(tmp_path: Path) -> None:
-    foreign = {"text.db": "not an SQLite file", "other.db": "not an index", "empty.db": "not an index"}
+    foreign = {
+        "text.db": "not an SQLite file",
+        "other.db": "not an index",
+        "empty.db": "is an empty file, not an index",
+    }
     (tmp_path / "text.db").write_bytes(b"hello" * 1000)
     (tmp_path / "empty.db").touch()
     connection = apsw.Connection(str(tmp_path / "other.db"))
@@ -73,9 +80,25 @@ async def test_open_refuses_another_schema_version(tmp_path: Path) -> None:
 
 async def test_a_failed_creation_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_sqlite_db, "SCHEMA", "create table wrong(;")
-    with pytest.raises(apsw.SQLError):
+    with pytest.raises(DatabaseError, match="syntax error"):
         await SQLiteIndex.create(tmp_path / "i.db").__aenter__()
     assert names(tmp_path) == []
+
+
+async def test_whatever_sqlite_refuses_is_one_error_that_names_the_file(tmp_path: Path) -> None:
+    with pytest.raises(DatabaseError, match=re.escape(str(tmp_path))) as caught:
+        await SQLiteIndex.open(tmp_path).__aenter__()  # a folder
+    assert isinstance(caught.value.__cause__, apsw.Error)
+    path = tmp_path / "i.db"
+    async with SQLiteIndex.create(path) as index:
+        await index.add(Document(id=str(n), text=f"words {n}") for n in range(50))
+    content = path.read_bytes()
+    path.write_bytes(content[:4096] + b"\xaa" * (len(content) - 4096))
+    with pytest.raises(DatabaseError, match=re.escape(str(path))) as caught:
+        async with SQLiteIndex.open(path) as index:
+            await read(index.lexical("words"))
+    assert isinstance(caught.value.__cause__, apsw.Error)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)  # noqa: S301 - our own bytes
 
 
 async def test_a_path_is_never_a_uri_or_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,7 +135,7 @@ async def test_the_index_says_what_state_it_is_in(tmp_path: Path) -> None:
 
 CRASH = """
 import sys, anyio
-from rrf_stream.retrievers.sqlite import Document, SQLiteIndex
+from rrf_stream.retrievers.sqlite import DatabaseError, Document, SQLiteIndex
 
 async def main():
     async with SQLiteIndex.create(sys.argv[1]) as index:
@@ -166,8 +189,10 @@ async def test_writers_of_two_processes_take_turns_and_a_cancelled_one_stops_wai
         assert await index.count() == 0  # readers do not wait
 
         monkeypatch.setattr(_sqlite_db, "LOCK_PATIENCE", 0.02)
-        with pytest.raises(apsw.BusyError):
+        with pytest.raises(DatabaseError, match=r"i\.db: .*database is locked") as caught:
             await index.remove(["x"])
+        assert isinstance(caught.value, RRFStreamError)
+        assert isinstance(caught.value.__cause__, apsw.BusyError)
         monkeypatch.setattr(_sqlite_db, "LOCK_PATIENCE", 10.0)
         async with anyio.create_task_group() as group:
             group.start_soon(index.add, [Document(id="a", text="")])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any
 
@@ -24,7 +24,7 @@ __all__ = [
     "check_weight",
 ]
 
-_NO_RANKINGS = (str, bytes, set, frozenset)
+_NO_RANKINGS = (str, bytes, set, frozenset, Mapping)
 _STANDARD = ReciprocalRank()
 
 
@@ -110,7 +110,7 @@ def check_kernels(kernels: Iterable[Kernel]) -> None:
 
 
 def check_iterable(name: str, value: Any, wanted: str) -> None:
-    """Refuse what cannot be iterated over, text, whose letters nobody means, and sets without an order."""
+    """Refuse what is not iterable, and what has no order of rank: text, sets, and scores by id."""
     if isinstance(value, _NO_RANKINGS) or not hasattr(type(value), "__iter__"):
         raise TypeError(f"{name} must be an iterable of {wanted}, not {reprlib.repr(value)}")
 

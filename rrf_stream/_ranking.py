@@ -89,7 +89,7 @@ class Ranking:
         Raises:
             TypeError: The results are no iterable, or an id is not hashable. Nothing was taken.
         """
-        if type(results) is list:
+        if isinstance(results, list):
             ids = results.copy()
         else:
             check_iterable(f"hits of arm {self.name!r}", results, "results in rank order")

@@ -192,7 +192,7 @@ class Run:
 
     def deliver(self, arm: ArmRun, element: Any) -> bool:
         """Take what an arm yielded, a page or one result; return whether it may go on."""
-        page = element if type(element) is Page else (element,)
+        page = element if type(element) is Page else [element]
         if arm.closed:
             arm.late += len(page)
             return False

@@ -170,23 +170,9 @@ class Scoreboard:
         items, copies = self._items(ids)
         shown = ids if in_order else self._as_first_given(tallies)
         ranks = map(Ranks, repeat(layout), tallies)
-        bounds = repeat(None)
-        return map(
-            _hit,
-            zip(
-                shown,
-                fused_ranks,
-                scores,
-                normalized,
-                copies,
-                items,
-                ranks,
-                bounds,
-                bounds,
-                bounds,
-                strict=False,
-            ),
-        )
+        no_bounds = [repeat(None)] * 3
+        rows = zip(shown, fused_ranks, scores, normalized, copies, items, ranks, *no_bounds, strict=False)
+        return map(_hit, rows)
 
     def _best(self) -> list[Any]:
         """Return the ids of the best, in order, and make them the candidates."""

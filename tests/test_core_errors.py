@@ -202,8 +202,19 @@ def test_arms_carry_their_own_weight_and_window() -> None:
     assert (shallow.name, shallow.weight, shallow.window, shallow.received) == ("shallow", 1.0, 1, 1)
 
 
-@pytest.mark.parametrize("rankings", [5, None, "abc", {"a": 5}, [5], {"a": "abc"}, ["abc"]])
+@pytest.mark.parametrize(
+    "rankings", [5, None, "abc", {"a": 5}, [5], {"a": "abc"}, ["abc"], [{"x", "y"}], {"a": {"x": 0.9}}]
+)
 def test_rankings_are_iterables_of_results(rankings: Any) -> None:
-    """A number is none, and a text is one result rather than a list of its letters."""
+    """A number is none, a text is one result, and sets and scores by id have no order of rank."""
     with pytest.raises(WRONG):
         fuse(rankings)
+
+
+@pytest.mark.parametrize("hits", [5, None, "abc", {"x", "y"}, {"x": 0.9}])
+def test_hits_are_iterables_of_results(hits: Any) -> None:
+    """The same holds for a page, and nothing of it is added."""
+    accumulator = Accumulator({"a": 1})
+    with pytest.raises(TypeError, match="hits of arm 'a' must be"):
+        accumulator.add("a", hits)
+    assert accumulator.rankings() == {"a": []}

@@ -106,7 +106,7 @@ def test_a_name_that_is_not_utf8_is_named(folder: Path) -> None:
     try:
         (folder / os.fsdecode(b"caf\xe9.txt")).write_text("words")
     except OSError:
-        pytest.skip("this file system has UTF-8 names only")
+        pytest.skip("needs a file system with names beyond UTF-8")
     (problem,) = survey([folder]).problems
     assert problem.reason == "its name is not UTF-8"
 

@@ -12,7 +12,7 @@ import anyio.lowlevel
 import pytest
 
 from rrf_stream import fuse
-from rrf_stream.testing import VIRTUAL_BACKENDS
+from rrf_stream.testing import VIRTUAL_BACKENDS, script
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -63,6 +63,16 @@ async def turns(count: int = 3) -> None:
     """Let every other task run."""
     for _ in range(count):
         await anyio.lowlevel.checkpoint()
+
+
+def hanging(*steps: Any) -> dict[str, Any]:
+    """Return an arm that never ends."""
+    return {"hangs": script(*steps, hang=True)}
+
+
+def good() -> dict[str, Any]:
+    """Return arms that end soon, one after the other."""
+    return {"a": script("x", 0.001, "y"), "b": script("y", 0.002, "z")}
 
 
 async def forever() -> AsyncIterator[str]:

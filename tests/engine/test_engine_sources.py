@@ -267,3 +267,38 @@ def test_a_view_of_a_dictionary_has_an_order() -> None:
     assert Arm("a", {"x": 1}.values())
     with pytest.raises(TypeError, match="source must be"):
         Arm("a", {"x"})
+
+
+@pytest.mark.anyio
+async def test_pages_wants_lists_of_results() -> None:
+    """A source of ids under `pages` is a mistake that fails the arm; ids are not split into letters."""
+    final = await fuse_arms({"a": pages(["alpha", "beta"]), "b": pages([{"x", "y"}]), "c": ["z"]})
+    assert final.ids == ["z"]
+    errors = [report.error for report in final.coverage if report.status is ArmStatus.FAILED]
+    assert len(errors) == 2
+    assert all(isinstance(error, TypeError) and "pages" in str(error) for error in errors)
+
+
+@pytest.mark.anyio
+async def test_a_generator_that_raises_the_wrong_stop_has_failed() -> None:
+    """`StopAsyncIteration` out of a plain generator is an error of it, not its end."""
+
+    def wrong() -> Iterator[str]:
+        yield "x"
+        raise StopAsyncIteration
+
+    final = await fuse_arms({"a": wrong()})
+    assert (final.ids, final.coverage["a"].status) == (["x"], ArmStatus.FAILED)
+
+
+@pytest.mark.anyio
+async def test_an_arm_that_exits_has_failed() -> None:
+    """`sys.exit` in an arm is a failure of that arm, on every event loop."""
+
+    async def exits() -> AsyncIterator[str]:
+        yield "x"
+        raise SystemExit(3)
+
+    final = await fuse_arms({"a": exits(), "b": ["y"]})
+    assert final.coverage["a"].status is ArmStatus.FAILED
+    assert sorted(final.ids) == ["x", "y"]

@@ -24,8 +24,9 @@ def write(line: str = "") -> None:
 
 
 def note(line: str) -> None:
-    """Write a line for people, beside the answer, to standard error."""
-    print(line, file=sys.stderr, flush=True)  # noqa: T201 - and this is the other place
+    """Write a line for people, beside the answer, to standard error, unless that is closed."""
+    if sys.stderr is not None:  # else print would take standard output
+        print(line, file=sys.stderr, flush=True)  # noqa: T201 - and this is the other place
 
 
 def nothing() -> None:

@@ -58,9 +58,9 @@ pragma user_version = {SCHEMA_VERSION};
 
 
 class DatabaseError(RRFStreamError):
-    """SQLite failed: the file is damaged, read-only or locked for long, the disk is full, and the like.
+    """SQLite failed: the file is damaged or locked for long, the disk is full, it is read-only, and the like.
 
-    The message begins with the file; SQLite's own error is `__cause__`.
+    The message begins with the file; SQLite's own error, if there is one, is `__cause__`.
     """
 
 
@@ -77,7 +77,10 @@ class Database:
 
     Args:
         path: An existing index file, absolute, so that it is never taken for a URI or ":memory:".
-        readonly: Whether the connection refuses to write.
+        readonly: Whether the connection is for reading only.
+
+    Attributes:
+        writable: Whether it can write; False also where the file or its folder does not allow it.
 
     Raises:
         ValueError: The file is not an index, or one of another version.
@@ -88,17 +91,31 @@ class Database:
         self._stopped = False
         self._path = path
         with _translated(path):
-            self._connection = self._connect(path, readonly=readonly)
+            try:
+                flags = apsw.SQLITE_OPEN_READONLY if readonly else apsw.SQLITE_OPEN_READWRITE
+                self._connection = self._connect(path, str(path), flags)
+            except (apsw.ReadOnlyError, apsw.CantOpenError) as error:
+                if not _in_readonly_folder(path):
+                    raise
+                if left := _unfinished(path):
+                    raise DatabaseError(
+                        f"{path}: its folder is read-only, and {left.name} beside it may hold what the file"
+                        " lacks: open the index once where the folder can be written"
+                    ) from error
+                # The log and its index cannot be made there. With no log there is nothing in them, and
+                # whoever could write the folder is taken to be away: nothing is locked or looked at again.
+                flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+                self._connection = self._connect(path, f"{path.as_uri()}?immutable=1", flags)
+            self.writable = not readonly and not self._connection.readonly("main")
 
-    def _connect(self, path: Path, *, readonly: bool) -> apsw.Connection:
-        flags = apsw.SQLITE_OPEN_READONLY if readonly else apsw.SQLITE_OPEN_READWRITE
-        connection = apsw.Connection(str(path), flags=flags)
+    def _connect(self, path: Path, name: str, flags: int) -> apsw.Connection:
+        connection = apsw.Connection(name, flags=flags)
         try:
             connection.set_progress_handler(lambda: self._stopped, STEPS_PER_LOOK)
             connection.set_busy_handler(self._wait_for_lock)
             _check(connection, path)
             _load_vectors(connection)
-            if not readonly:
+            if not connection.readonly("main"):
                 # Commits survive a power cut, and readers never wait for the writer.
                 connection.execute("pragma journal_mode = wal; pragma synchronous = full").fetchall()
         except BaseException:
@@ -166,6 +183,20 @@ def create_file(path: Path) -> None:
     except BaseException:
         path.unlink()
         raise
+
+
+def _in_readonly_folder(path: Path) -> bool:
+    effective = os.access in os.supports_effective_ids
+    return path.is_file() and not os.access(path.parent, os.W_OK, effective_ids=effective)
+
+
+def _unfinished(path: Path) -> Path | None:
+    """The first file beside an index that shows a writer at work, or one that never finished."""
+    log, undo, shared = (path.with_name(path.name + suffix) for suffix in ("-wal", "-journal", "-shm"))
+    for file in (log, undo):
+        if file.exists() and file.stat().st_size:
+            return file
+    return shared if shared.exists() else None
 
 
 def _load_vectors(connection: apsw.Connection) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
-from rrf_stream.retrievers._sqlite_db import Database, create_file
+from rrf_stream.retrievers._sqlite_db import Database, DatabaseError, create_file
 from rrf_stream.retrievers._workers import Workers
 
 if TYPE_CHECKING:
@@ -36,12 +36,17 @@ class Connections:
         self._create = create
         self._reader_count = readers
         self._threads: tuple[Workers[Database], Workers[Database]] | None = None  # writer, readers
+        self._writable = True
         self._closed = False
 
     @property
     def state(self) -> str:
         """What `repr` says of the index."""
-        return "closed" if self._closed else "open" if self._threads else "not entered"
+        if self._closed:
+            return "closed"
+        if self._threads is None:
+            return "not entered"
+        return "open" if self._writable else "open, read-only"
 
     async def open(self) -> None:
         """Open the file, unhurried by the caller's deadlines: a half-made file would help nobody.
@@ -59,6 +64,7 @@ class Connections:
             open_writer = partial(_open_writer, self._path, create=self._create)
             writer = Workers(open_writer, count=1, name="rrf:index-writer", owner=owner)
             await writer.ready()
+            self._writable = await writer.run(lambda db: db.writable)
             open_reader = partial(Database, self._path, readonly=True)
             readers = Workers(open_reader, count=self._reader_count, name="rrf:index-reader", owner=owner)
             self._threads = writer, readers
@@ -77,6 +83,7 @@ class Connections:
 
     async def write(self, call: Callable[[Database], T]) -> T:
         """Run a call that writes; a cancelled one is interrupted and waited for."""
+        self.check_writable()
         writer, _ = self._opened()
         return await writer.run(call, settle=True)
 
@@ -87,6 +94,19 @@ class Connections:
             ValueError: The index is not open.
         """
         self._opened()
+
+    def check_writable(self) -> None:
+        """Refuse to write where that cannot be done, before any work goes into what to write.
+
+        Raises:
+            ValueError: The index is not open.
+            DatabaseError: It is open for reading only.
+        """
+        self._opened()
+        if not self._writable:
+            raise DatabaseError(
+                f"{self._path}: the index is read-only: the file or its folder cannot be written"
+            )
 
     async def aclose(self) -> None:
         """Interrupt what runs and end every thread; later calls do nothing."""

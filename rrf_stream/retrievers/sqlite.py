@@ -50,7 +50,9 @@ class SQLiteIndex:
     commit and never wait for the writer. Cancelling a read interrupts its query and returns at once;
     cancelling a write returns when the open batch is rolled back or committed, within milliseconds.
 
-    An index that is never closed loses nothing and keeps no interpreter from exiting.
+    An index that is never closed loses nothing and keeps no interpreter from exiting. One whose file or
+    folder cannot be written is open for reading, and writing raises `DatabaseError`. In a read-only
+    folder nothing is locked: no other process may write to the file while it is open here.
 
     Entering it, its methods and the sources it gives raise `DatabaseError` when SQLite fails: the file
     is damaged or locked by another process for more than 10 s, the disk is full, and the like.
@@ -149,7 +151,7 @@ class SQLiteIndex:
         ingest.check(documents)
         if on_progress is not None and not callable(on_progress):
             raise TypeError(f"on_progress must be a callable or None, not {type(on_progress).__name__}")
-        self._connections.check()
+        self._connections.check_writable()
         return await ingest.add(self._connections, documents, batch_size=batch_size, on_progress=on_progress)
 
     async def remove(self, ids: Iterable[str]) -> int:
@@ -189,7 +191,7 @@ class SQLiteIndex:
         check_text(origin, "origin")
         check_text(digest, "digest")
         ingest.check(documents)
-        self._connections.check()
+        self._connections.check_writable()
         return await ingest.replace_origin(self._connections, origin, digest, documents)
 
     async def remove_origin(self, origin: str) -> int:

@@ -105,6 +105,16 @@ def test_a_search_with_the_model_prints_nothing_but_its_answer() -> None:
 
 
 @pytest.mark.usefixtures("searched")
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a shell that closes streams")
+def test_with_standard_error_closed_there_are_hits_only() -> None:
+    """How the arms did has nowhere to go then; it does not go among the hits."""
+    done = run("/bin/sh", "-c", 'exec "$0" "$@" 2>&-', *COMMAND, "search", "setup", "--db", "x.db")
+    assert done.code == 0
+    assert done.out
+    assert all(re.match(r"\d+\t", line) for line in done.out.splitlines())
+
+
+@pytest.mark.usefixtures("searched")
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is full")
 def test_a_full_disk_is_a_message() -> None:
     with Path("/dev/full").open("w") as full:

@@ -64,11 +64,13 @@ def idle_readers(index: SQLiteIndex) -> bool:
     return not index._connections._threads[1]._jobs
 
 
-def run_child(program: str, *arguments: str, timeout: float = 60) -> tuple[str, float]:
+def run_child(
+    program: str, *arguments: str, timeout: float = 60, prefix: tuple[str, ...] = ()
+) -> tuple[str, float]:
     """Run a program in an interpreter of its own; its output and how many seconds it took."""
     started = time.monotonic()
     done = subprocess.run(  # noqa: S603 - our own program
-        [sys.executable, "-W", "error", "-c", textwrap.dedent(program), *arguments],
+        [*prefix, sys.executable, "-W", "error", "-c", textwrap.dedent(program), *arguments],
         capture_output=True,
         text=True,
         timeout=timeout,

@@ -33,7 +33,7 @@ async def test_an_aiostream_stream_is_a_source() -> None:
             closed.append("numbers")
 
     source: Any = numbers()  # aiostream's annotations reject a generator
-    stream = aiostream.stream.take(aiostream.stream.iterate(source), 2)
+    stream: Any = aiostream.stream.take(aiostream.stream.iterate(source), 2)
     again = aiostream.stream.range(2)
     final = await fuse_arms({"a": stream, "b": again, "c": again})
     assert final.ids == [0, 1]

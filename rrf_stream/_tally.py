@@ -18,7 +18,7 @@ smaller rank. With the score rounded, tallies compare as the fused order does.
 from __future__ import annotations
 
 import sys
-from collections.abc import ItemsView, Iterator, KeysView, Mapping
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import NamedTuple
 
@@ -59,7 +59,7 @@ _spec = partial(tuple.__new__, ArmSpec)  # ArmSpec() itself takes three times as
 
 
 class Layout:
-    """Where a tally holds what, for the arms of one fusion; never changed, and shared by fusions.
+    """Where a tally holds what, for the arms of one fusion; says always the same, and is shared by fusions.
 
     Attributes:
         specs: What to know of each arm, in the order that decides ties.
@@ -77,6 +77,7 @@ class Layout:
 
     __slots__ = (
         "_arm_of_bits",
+        "_blocks",
         "_fields",
         "_shift",
         "_tables",
@@ -111,15 +112,24 @@ class Layout:
             tuple(self._additions(arm, 1, min(spec.window or _LARGEST_TABLE, _LARGEST_TABLE)))
             for arm, spec in enumerate(specs)
         )
+        self._blocks: list[tuple[int, Sequence[int]]] = [(0, ())] * len(specs)  # beyond the tables
         ceiling = sum(abs(table[0] >> low) for table in self._tables)
         if ceiling > _LARGEST:
             raise ValueError("weights must add up to a finite number")
         self.ceiling = ceiling / ONE or 1.0  # contributions of less than a unit add up to 0
 
-    def additions(self, arm: int, first: int, last: int) -> tuple[int, ...] | list[int]:
+    def additions(self, arm: int, first: int, last: int) -> Sequence[int]:
         """Return what each of some consecutive ranks of an arm adds to a tally."""
         table = self._tables[arm]
-        return table[first - 1 : last] if last <= len(table) else self._additions(arm, first, last)
+        if last <= len(table):
+            return table[first - 1 : last]
+        start, block = self._blocks[arm]
+        if not start <= first <= last < start + len(block):
+            start = first  # an arm goes on from here, so most of a block will be wanted
+            _, _, top = self._fields[arm]
+            block = self._additions(arm, first, min(max(last, first + _LARGEST_TABLE), top - 1))
+            self._blocks[arm] = start, block
+        return block[first - start : last + 1 - start]
 
     def _additions(self, arm: int, first: int, last: int) -> list[int]:
         spec = self.specs[arm]

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from heapq import nlargest
 from itertools import repeat
+from operator import sub
 from typing import Any, Literal, TypeAlias
 
 from rrf_stream._kernels import scores_of
@@ -29,6 +30,8 @@ Representative: TypeAlias = Callable[[list[Any]], Any]
 """Chooses the copy shown from all copies of an id."""
 
 _hit = partial(tuple.__new__, FusedHit)  # FusedHit() itself takes three times as long
+_NO_HITS: list[FusedHit] = []
+_NO_TALLIES: list[int] = []
 _SORT_BELOW = 16
 
 
@@ -81,8 +84,8 @@ class Scoreboard:
         # How many candidates may gather before the best are picked again: often enough that no
         # snapshot finds many, seldom enough that picking costs little for each id added.
         self._most_candidates = math.inf if top_k is None else 4 * top_k + 512
-        self._hits: list[FusedHit] = []
-        self._shown: list[int] = []  # the tallies of these hits
+        self._hits = _NO_HITS
+        self._shown = _NO_TALLIES  # of these hits
         self._copies_change = False  # whether a repeat may bring another copy of a document
         self._furthest: float = 0  # the last arm that delivered, while arms deliver in their order
         self._top_k = top_k
@@ -162,9 +165,8 @@ class Scoreboard:
     def _explain(self, fused_ranks: Sequence[int], ids: list[Any], *, in_order: bool) -> Iterable[FusedHit]:
         """Return the hits for some ids at some ranks."""
         layout = self._layout
-        low = layout.low
         tallies = [self._tallies[id_] for id_ in ids]
-        scores = scores_of([tally >> low for tally in tallies])
+        scores = scores_of(tallies, layout.low)
         ceiling = layout.ceiling
         normalized = [score / ceiling for score in scores]
         items, copies = self._items(ids)
@@ -186,23 +188,26 @@ class Scoreboard:
         if len(pool) > _SORT_BELOW * end:
             floor = layout.floor(nlargest(end, map(tallies.__getitem__, pool))[-1])
             pool = [id_ for id_ in pool if tallies[id_] >= floor]
-        if crowded:
-            best = sorted(pool, key=tallies.__getitem__, reverse=True)
-            self._threshold = floor = layout.floor(tallies[best[end - 1]])
-            tied = end
-            while tied < len(best) and tallies[best[tied]] >= floor:
-                tied += 1
-            del best[tied:]
-        else:
+        if not crowded:
             best = [*pool]
-        self._sort(best)
-        if crowded:
-            # A tie that is lost can only be won by a further contribution: then the id comes back.
-            del best[end:]
-            self._candidates = {*best}
+            self._sort(best)
+            return best
+        best = sorted(pool, key=tallies.__getitem__, reverse=True)
+        self._threshold = floor = layout.floor(tallies[best[end - 1]])
+        tied = end
+        while tied < len(best) and tallies[best[tied]] >= floor:
+            tied += 1
+        del best[tied:]
+        values = [tallies[id_] for id_ in best]
+        if self._by_id or min(map(sub, values, values[1:]), default=0) < layout.step:
+            self._sort(best)  # two may have the same rounded score
+        # A tie that is lost can only be won by a further contribution: then the id comes back.
+        del best[end:]
+        self._candidates = {*best}
         return best
 
     def _sort(self, ids: list[Any]) -> None:
+        """Sort by rounded score, then by what decides ties."""
         tallies = self._tallies
         layout = self._layout
         if not self._by_id:

@@ -69,6 +69,7 @@ class Layout:
         half: What to add to a tally so that its score is rounded, not cut, to units of 2**-64.
         order: The bits of a rounded tally that documents are ordered by: its score, and who was
             seen first. The greater, the better, and no two are equal.
+        step: The difference of tallies from which on their rounded scores differ.
         ceiling: The highest score that all arms together can give.
 
     Raises:
@@ -88,6 +89,7 @@ class Layout:
         "order",
         "ranks_only",
         "specs",
+        "step",
     )
 
     def __init__(self, specs: tuple[ArmSpec, ...]) -> None:
@@ -107,6 +109,7 @@ class Layout:
             self._arm_of_bits += [arm] * bits
         self.half = KEY_HALF << low
         self._shift = KEY_SHIFT + low
+        self.step = 1 << self._shift
         self.order = self.listing | -1 << self._shift
         self._tables = tuple(
             tuple(self._additions(arm, 1, min(spec.window or _LARGEST_TABLE, _LARGEST_TABLE)))

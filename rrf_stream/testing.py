@@ -170,6 +170,10 @@ class VirtualEventLoop(asyncio.SelectorEventLoop):
         """Return the virtual time in seconds."""
         return self._now
 
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:  # noqa: ARG002, ASYNC109
+        """Wait for the threads of the default executor: for as long as it takes, as their time is real."""
+        await super().shutdown_default_executor()
+
     def _jump(self) -> bool:
         """Set the clock to the next timer; return whether there is one."""
         # The queue of the base class, private but the same since Python 3.4: the sum of the clock and

@@ -14,11 +14,6 @@ __all__ = ["Ranking", "Repeats"]
 Repeats: TypeAlias = Literal["consume", "skip"]
 Additions: TypeAlias = Callable[[int, int], Sequence[int]]
 
-# What a ranking begins with, and never changes: most never need one of their own.
-_NO_ITEMS: dict[Any, Any] = {}
-_NO_COPIES: dict[Any, list[Any]] = {}
-_NOTHING: set[Any] = set()
-
 
 class Ranking:
     """The results of one arm so far. Grows by pages of any size, never past its window.
@@ -69,11 +64,11 @@ class Ranking:
         self._additions = additions
         self.window = window
         self.ids: list[Any] = []
-        self.items = _NO_ITEMS
-        self.copies = _NO_COPIES
+        self.items: dict[Any, Any] = {}
+        self.copies: dict[Any, list[Any]] = {}
         self.received = 0
         self.repeats = False
-        self._seen = _NOTHING
+        self._seen: set[Any] = set()
         self._skip_repeats = skip_repeats
         self._keep_copies = keep_copies
         self._key = key
@@ -136,10 +131,7 @@ class Ranking:
         self.repeats = self.repeats or len(new) < len(ids)
         self.received += len(ids)
         self.ids += order
-        if used:
-            self._seen.update(new)
-        else:
-            self._seen = {*new}
+        self._seen.update(new)
         if items is not None:
             self._keep(ids, items)
         return new, [additions[rank - used - 1] for rank in ranks.values()]
@@ -159,8 +151,6 @@ class Ranking:
         return ids, by_id
 
     def _keep(self, ids: Iterable[Any], items: Iterable[Any]) -> None:
-        if not self.items:
-            self.items, self.copies = {}, {}
         for id_, item in zip(ids, items, strict=False):  # items may go on past the window
             if item is not None:
                 self.items.setdefault(id_, item)

@@ -30,8 +30,6 @@ Representative: TypeAlias = Callable[[list[Any]], Any]
 """Chooses the copy shown from all copies of an id."""
 
 _hit = partial(tuple.__new__, FusedHit)  # FusedHit() itself takes three times as long
-_NO_HITS: list[FusedHit] = []
-_NO_TALLIES: list[int] = []
 _SORT_BELOW = 16
 
 
@@ -84,8 +82,8 @@ class Scoreboard:
         # How many candidates may gather before the best are picked again: often enough that no
         # snapshot finds many, seldom enough that picking costs little for each id added.
         self._most_candidates = math.inf if top_k is None else 4 * top_k + 512
-        self._hits = _NO_HITS
-        self._shown = _NO_TALLIES  # of these hits
+        self._hits: list[FusedHit] = []
+        self._shown: list[int] = []  # the tallies of these hits
         self._copies_change = False  # whether a repeat may bring another copy of a document
         self._furthest: float = 0  # the last arm that delivered, while arms deliver in their order
         self._top_k = top_k

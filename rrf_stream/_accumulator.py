@@ -7,11 +7,12 @@ people with their own event loop, and the part that `open_fusion` drives.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import partial
+from itertools import count
 from operator import is_
 from typing import Any, Literal
 
 from rrf_stream._arm import Arm, arms_of
+from rrf_stream._arm_state import ArmState
 from rrf_stream._checks import (
     check_callable,
     check_choice,
@@ -27,13 +28,10 @@ from rrf_stream._plan import Plan, specs_of
 from rrf_stream._ranking import Ranking, Repeats
 from rrf_stream._scoreboard import Representative, Scoreboard
 from rrf_stream._snapshot import FusedHit, Outcome, Snapshot
-from rrf_stream._tally import ArmSpec, arm_spec, layout_of
+from rrf_stream._tally import arm_spec, layout_of
 from rrf_stream.errors import FusionClosedError
 
 __all__ = ["Accumulator", "accumulator_of"]
-
-
-_report = partial(tuple.__new__, ArmReport)  # ArmReport() itself takes three times as long
 
 
 def accumulator_of(plan: Plan) -> Accumulator:
@@ -44,37 +42,6 @@ def accumulator_of(plan: Plan) -> Accumulator:
 
 
 _CLOSED = [status for status in ArmStatus if not status.is_open]
-
-
-class _ArmState:
-    """Where one arm stands; the ranking knows what it delivered."""
-
-    __slots__ = ("closed_at", "error", "first_hit_after", "index", "open", "ranking", "spec", "status")
-
-    def __init__(self, index: int, spec: ArmSpec, ranking: Ranking) -> None:
-        self.index = index
-        self.spec = spec
-        self.ranking = ranking
-        self.open = True
-        self.status = ArmStatus.WAITING
-        self.error: BaseException | None = None
-        self.first_hit_after: float | None = None
-        self.closed_at: float | None = None
-
-    def report(self, now: float | None) -> ArmReport:
-        spec = self.spec
-        return _report(
-            (
-                spec.name,
-                self.status,
-                spec.weight,
-                spec.window,
-                self.ranking.received,
-                self.first_hit_after,
-                now if self.open else self.closed_at,
-                self.error,
-            )
-        )
 
 
 class Accumulator:
@@ -133,23 +100,22 @@ class Accumulator:
         self._start(Plan(given, layout_of(given), top_k, repeats == "skip", key, representative))
 
     def _start(self, plan: Plan) -> None:
-        specs = plan.specs
+        layout = plan.layout
+        keep_copies = plan.representative is not None
         rankings = [
             Ranking(
                 spec.name,
-                partial(plan.layout.additions, arm),
+                layout,
+                arm,
                 window=spec.window,
                 skip_repeats=plan.skip_repeats,
-                keep_copies=plan.representative is not None,
+                keep_copies=keep_copies,
                 key=plan.key,
             )
-            for arm, spec in enumerate(specs)
+            for arm, spec in enumerate(plan.specs)
         ]
-        self._board = Scoreboard(plan.layout, rankings, top_k=plan.top_k, representative=plan.representative)
-        self._arms = {
-            spec.name: _ArmState(index, spec, ranking)
-            for index, (spec, ranking) in enumerate(zip(specs, rankings, strict=True))
-        }
+        self._board = Scoreboard(layout, rankings, top_k=plan.top_k, representative=plan.representative)
+        self.states = [*map(ArmState, count(), plan.specs, rankings)]
         self._open = len(rankings)
         self._seq = 0
         self._status_changed = False
@@ -185,8 +151,12 @@ class Accumulator:
             TypeError: `hits` is no iterable of results, or an id is not hashable.
         """
         state = self._state(arm)
-        if not state.open:
+        if state.final is not None:
             raise FusionClosedError(f"arm {arm!r} is closed ({state.status}) and takes no more hits")
+        return self.take(state, hits, at)
+
+    def take(self, state: ArmState, hits: Iterable[Any], at: float | None) -> bool:
+        """Do the same with an arm that is open."""
         ranking = state.ranking
         self._board.extend(state.index, hits)
         if state.status is ArmStatus.WAITING and ranking.received:
@@ -194,7 +164,7 @@ class Accumulator:
             state.first_hit_after = at
             self._status_changed = True
         if ranking.is_full:
-            self.close(arm, ArmStatus.WINDOW_FULL, at=at)
+            self.shut(state, ArmStatus.WINDOW_FULL, at)
             return False
         return True
 
@@ -215,18 +185,23 @@ class Accumulator:
         state = self._state(arm)
         if status not in _CLOSED:
             raise ValueError(f"status must be one of {', '.join(_CLOSED)}, not {status!r}")
-        status = ArmStatus(status)
-        if state.open:
-            state.open = False
-            state.status = status
-            state.error = error
-            state.closed_at = at
-            self._open -= 1
-            self._status_changed = True
+        if state.final is None:
+            self.shut(state, ArmStatus(status), at, error)
 
-    def report(self, arm: str, *, at: float | None = None) -> ArmReport:
-        """Return where an arm stands, `at` seconds after the start; ValueError if there is no such arm."""
-        return self._state(arm).report(at)
+    def shut(
+        self,
+        state: ArmState,
+        status: ArmStatus,
+        at: float | None,
+        error: BaseException | None = None,
+        retry_after: float | None = None,
+    ) -> ArmReport:
+        """Do the same with an arm that is open, and return its report."""
+        state.status = status
+        state.final = report = state.report(at, error, retry_after)
+        self._open -= 1
+        self._status_changed = True
+        return report
 
     def snapshot(self, *, at: float | None = None, outcome: Outcome = Outcome.COMPLETE) -> Snapshot:
         """Return the fused top-k of what was added so far; final if every arm is closed.
@@ -235,7 +210,7 @@ class Accumulator:
             at: Seconds since the start, by the caller's clock; reported, never read.
             outcome: Why the fusion ended, if it has.
         """
-        return self._snapshot(tuple(self._board.hits()), at, Outcome(outcome))
+        return self._snapshot(tuple(self._board.hits()), at, outcome)
 
     def refresh(self, *, at: float | None = None) -> Snapshot | None:
         """Return a snapshot if it shows anything that the last one did not, else None.
@@ -258,9 +233,9 @@ class Accumulator:
             hits=hits,
             seq=self._seq,
             elapsed=at,
-            final=self.closed,
-            outcome=outcome if self.closed else None,
-            coverage=Coverage(tuple([state.report(at) for state in self._arms.values()])),
+            final=not self._open,
+            outcome=None if self._open else Outcome(outcome),
+            coverage=Coverage(tuple([state.final or state.report(at) for state in self.states])),
         )
 
     def rankings(self) -> dict[str, list[Any]]:
@@ -269,21 +244,19 @@ class Accumulator:
         `fuse` of them, with the weights, rank constant or kernel, repeats and top-k of this fusion,
         gives the ids, scores and ranks of a snapshot taken now. (Copies are not in them.)
         """
-        return {name: list(state.ranking.ids) for name, state in self._arms.items()}
+        return {state.spec.name: list(state.ranking.ids) for state in self.states}
 
     def describe(self) -> str:
         """Return the live counts in words."""
-        arms = ", ".join(
-            f"{name} {state.status} {state.ranking.received}" for name, state in self._arms.items()
-        )
+        arms = ", ".join(f"{s.spec.name} {s.status} {s.ranking.received}" for s in self.states)
         return f"{len(self._board)} ids, {self._seq} snapshots; {arms or 'no arms'}"
 
     def __repr__(self) -> str:
         return f"<Accumulator {self.describe()}>"
 
-    def _state(self, arm: str) -> _ArmState:
-        try:
-            return self._arms[arm]
-        except (KeyError, TypeError):
-            known = ", ".join(map(repr, self._arms)) or "none"
-            raise ValueError(f"arm must be the name of one of the arms ({known}), not {arm!r}") from None
+    def _state(self, arm: str) -> ArmState:
+        for state in self.states:
+            if state.spec.name == arm:
+                return state
+        known = ", ".join(repr(state.spec.name) for state in self.states) or "none"
+        raise ValueError(f"arm must be the name of one of the arms ({known}), not {arm!r}")

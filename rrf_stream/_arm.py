@@ -5,6 +5,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
+from types import CoroutineType
 from typing import Any
 
 from rrf_stream._checks import (
@@ -27,10 +28,11 @@ class Arm:
 
     Attributes:
         name: Not empty, and no other arm of the fusion has it.
-        source: What to read: an asynchronous iterable, an awaitable of a list, a short
-            iterable, or a callable that returns one of these and is called when the arm starts.
-            It yields results, or pages of them, best first. In a `Pipeline`, the callable
-            takes the query.
+        source: What to read: an asynchronous iterable, an awaitable of a list, an iterable, or a
+            callable that returns one of these and is called when the arm starts. It yields results,
+            or pages of them, best first. In a `Pipeline`, the callable takes the query. What is
+            asynchronous runs on the event loop, a list or another sized collection is read at once,
+            and everything else runs in a thread; see also `in_thread`.
         weight: Finite and at least 0. With 0 the arm is read and reported but lists nothing.
         window: How many ranks are read at most, at least 1; None for no limit.
         timeout: Seconds from the start until the arm is closed with what has arrived; None for no limit.
@@ -86,7 +88,7 @@ def arms_of(arms: Mapping[str, Any] | Iterable[Arm]) -> tuple[Arm, ...]:
 def check_source(source: Any) -> None:
     """Refuse what no arm can read, and what has no order: text, mappings and sets."""
     kind = type(source)
-    if hasattr(kind, "__aiter__") or hasattr(kind, "__await__"):
+    if kind is CoroutineType or kind is list or hasattr(kind, "__aiter__") or hasattr(kind, "__await__"):
         return
     readable = hasattr(kind, "__iter__") or callable(source)
     if not readable or isinstance(source, (str, bytes, Mapping, set, frozenset)):

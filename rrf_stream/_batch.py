@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 from rrf_stream._checks import (
@@ -94,7 +94,8 @@ def fuse(
         [
             Ranking(
                 name,
-                partial(layout.additions, arm),
+                layout,
+                arm,
                 window=room,
                 skip_repeats=skip,
                 keep_copies=keep,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from numbers import Real
 from typing import Any
@@ -196,9 +195,7 @@ class ReciprocalRankFusion:
             for name, weight in zip(names, given, strict=True)
         ]
         layout = layout_of(tuple(specs))
-        rankings = [
-            Ranking(name, partial(layout.additions, arm), skip_repeats=True) for arm, name in enumerate(names)
-        ]
+        rankings = [Ranking(name, layout, arm, skip_repeats=True) for arm, name in enumerate(names)]
         board = Scoreboard(layout, rankings, top_k=None)
         for index, keys in enumerate(lists):
             board.extend(index, keys)

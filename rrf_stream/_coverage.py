@@ -42,6 +42,8 @@ class ArmStatus(StrEnum):
     """Closed short: the arm raised."""
     REJECTED = "rejected"
     """Closed short: there was no thread to run the arm in."""
+    SKIPPED = "skipped"
+    """Closed short: not asked, as its circuit breaker is open."""
     STOPPED = "stopped"
     """Closed short: the fusion needed no more of it."""
     CANCELLED = "cancelled"
@@ -79,6 +81,7 @@ class ArmReport(NamedTuple):
         first_hit_after: Seconds from the start to its first result; None before that, or without a clock.
         elapsed: Seconds from the start to its close, or to now while it is open; None without a clock.
         error: What it raised, if it failed; with its traceback, for as long as the report is kept.
+        retry_after: Seconds until it is tried again, if it was skipped, at least 0; else None.
     """
 
     name: str
@@ -89,6 +92,7 @@ class ArmReport(NamedTuple):
     first_hit_after: float | None
     elapsed: float | None
     error: BaseException | None
+    retry_after: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

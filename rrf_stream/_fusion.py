@@ -8,9 +8,10 @@ from typing import Any, Self, Unpack
 
 import anyio
 
-from rrf_stream._arm import Arm, arms_of
+from rrf_stream._arm import Arm
 from rrf_stream._coverage import ArmStatus
-from rrf_stream._options import FusionOptions, plan_of, settings_of
+from rrf_stream._leaving import abandon, clean_up, let_go
+from rrf_stream._options import FusionOptions, prepare
 from rrf_stream._run import Run
 from rrf_stream._snapshot import Outcome, Snapshot
 from rrf_stream.errors import FusionClosedError
@@ -102,7 +103,7 @@ class Fusion:
             RuntimeError: Another task is reading.
         """
         with self._one_reader:
-            return await self._run.answer()
+            return await _answer(self._run)
 
     def stop(self) -> None:
         """End now with what has arrived: the next snapshot is the final one."""
@@ -114,7 +115,7 @@ class Fusion:
         Arms that take longer are left behind in the background; `drain` waits for them.
         """
         self._left = True
-        await self._run.clean_up()
+        await clean_up(self._run)
 
     def rankings(self) -> dict[str, list[Any]]:
         """Return the ids that each arm has delivered so far, best first.
@@ -128,7 +129,7 @@ class Fusion:
         return f"<Fusion {self._run}>"
 
     def __del__(self) -> None:
-        self._run.abandon()
+        abandon(self._run)
 
 
 class _OneReader:
@@ -183,15 +184,26 @@ async def fuse_arms(arms: Mapping[str, Any] | Iterable[Arm], **options: Unpack[F
 
 
 def _run_of(arms: Mapping[str, Any] | Iterable[Arm], options: FusionOptions) -> Run:
-    given = arms_of(arms)
-    settings = settings_of(options)
-    return Run(given, [arm.source for arm in given], settings, plan_of(given, settings))
+    prepared, sources = prepare(arms, options)
+    return Run(prepared.arms, sources, prepared.settings, prepared.plan)
 
 
 async def answer(run: Run) -> Snapshot:
     """Return the final snapshot of a fusion, and let its arms clean up in the background."""
     try:
-        return await run.answer()
+        return await _answer(run)
     finally:
         if run.running:
-            run.let_go()
+            let_go(run)
+
+
+async def _answer(run: Run) -> Snapshot:
+    if run.running:
+        run.hurry()
+    else:
+        run.start()
+    while not run.ended:
+        await run.changed(until_end=True)
+    final = run.finish()
+    run.raise_failure()
+    return final

@@ -48,19 +48,23 @@ def identify(results: Iterable[Any], key: Key | None, arm: str) -> tuple[list[An
     """Return the ids of some results, and the copy that came with each.
 
     Args:
-        results: Ids, `Hit` objects, or with `key` any objects.
+        results: Ids, `Hit` objects, or with `key` any objects; and pages of these.
         key: Gives the id of a result that is not a `Hit`; None if the result is its id.
         arm: The name of their arm, for errors.
 
     Returns:
         The ids, and as many copies, None where there is none.
     """
-    ids = []
-    items = []
+    ids: list[Any] = []
+    items: list[Any] = []
     for result in results:
         if type(result) is Hit:
             ids.append(result.id)
             items.append(result.item)
+        elif type(result) is Page:
+            more_ids, more_items = identify(result, key, arm)
+            ids += more_ids
+            items += more_items
         elif key is None:
             ids.append(result)
             items.append(None)

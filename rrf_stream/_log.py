@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
+from itertools import count
 from typing import Any
 
 import structlog
@@ -16,7 +17,7 @@ import structlog
 from rrf_stream._coverage import ArmReport, ArmStatus, in_words
 from rrf_stream._snapshot import Outcome
 
-__all__ = ["emit", "log_arm_closed", "log_cleanup_failed", "log_fusion_closed"]
+__all__ = ["Journal", "emit"]
 
 _NAME = "rrf_stream"
 _standard = logging.getLogger(_NAME)
@@ -26,6 +27,8 @@ _route: Any = structlog.wrap_logger(
     wrapper_class=structlog.stdlib.BoundLogger,
     processors=[structlog.stdlib.filter_by_level, structlog.stdlib.render_to_log_kwargs],
 )
+_WARNED_OF = (ArmStatus.FAILED, ArmStatus.REJECTED)
+_numbers = count(1)
 
 
 def emit(event: str, *, warning: bool = False, **fields: Any) -> None:
@@ -42,37 +45,71 @@ def emit(event: str, *, warning: bool = False, **fields: Any) -> None:
             (logger.warning if warning else logger.info)(f"{_NAME}.{event}", **fields)
 
 
-def log_arm_closed(fusion: int, report: ArmReport) -> None:
-    """Report that an arm is closed, as a warning if it failed."""
-    failed = report.status is ArmStatus.FAILED
-    if _is_heard(warning=failed):
+class Journal:
+    """What is reported of one fusion.
+
+    Reports of closed arms are kept back until `flush`: a log may take its time, or raise anything.
+
+    Whether anybody wants to know more than warnings is asked once, at the start.
+    """
+
+    __slots__ = ("_heard", "_number", "_reports")
+
+    def __init__(self) -> None:
+        self._number = next(_numbers)
+        self._reports: list[ArmReport] = []
+        self._heard = _is_heard(warning=False)
+
+    def arm_closed(self, report: ArmReport) -> None:
+        """Take note that an arm is closed: a warning if it failed or was rejected."""
+        if self._heard or report.status in _WARNED_OF:
+            self._reports.append(report)
+
+    def flush(self) -> None:
+        """Report the arms that were closed, in that order."""
+        while self._reports:
+            report = self._reports.pop(0)
+            emit(
+                "arm_closed",
+                warning=report.status in _WARNED_OF,
+                fusion=self._number,
+                arm=report.name,
+                status=str(report.status),
+                received=report.received,
+                elapsed_ms=None if report.elapsed is None else round(report.elapsed * 1000, 3),
+                error=in_words(report.error),
+            )
+
+    def fusion_closed(self, outcome: Outcome, arms: int, elapsed: float) -> None:
+        """Report that the fusion has ended, after its arms; as a warning if a required arm failed."""
+        self.flush()
+        failed = outcome is Outcome.FAILED
+        if not self._heard and not failed:
+            return
         emit(
-            "arm_closed",
+            "fusion_closed",
             warning=failed,
-            fusion=fusion,
-            arm=report.name,
-            status=str(report.status),
-            received=report.received,
-            elapsed_ms=None if report.elapsed is None else round(report.elapsed * 1000, 3),
-            error=in_words(report.error),
+            fusion=self._number,
+            outcome=str(outcome),
+            arms=arms,
+            elapsed_ms=round(elapsed * 1000, 3),
         )
 
+    def health_failed(self, arm: str, error: BaseException) -> None:
+        """Report that what follows an arm over many queries raised, and knows nothing of this one."""
+        emit("health_failed", warning=True, fusion=self._number, arm=arm, error=in_words(error))
 
-def log_fusion_closed(fusion: int, outcome: Outcome, arms: int, elapsed: float) -> None:
-    """Report that a fusion has ended, as a warning if a required arm failed."""
-    emit(
-        "fusion_closed",
-        warning=outcome is Outcome.FAILED,
-        fusion=fusion,
-        outcome=str(outcome),
-        arms=arms,
-        elapsed_ms=round(elapsed * 1000, 3),
-    )
+    def late_hits(self, arm: str, received: int) -> None:
+        """Report how many results arrived after an arm was closed."""
+        emit("late_hits", fusion=self._number, arm=arm, received=received)
 
+    def cleanup_failed(self, arm: str, error: BaseException) -> None:
+        """Report that an arm raised after it was closed: its report is made, and stays as it is."""
+        emit("arm_cleanup_failed", warning=True, fusion=self._number, arm=arm, error=in_words(error))
 
-def log_cleanup_failed(fusion: int, arm: str, error: BaseException) -> None:
-    """Report that an arm raised after it was closed: its report is made, and stays as it is."""
-    emit("arm_cleanup_failed", warning=True, fusion=fusion, arm=arm, error=in_words(error))
+    def abandoned(self, arm: str) -> None:
+        """Report that nobody waits any more for an arm that still cleans up, or ignores its cancellation."""
+        emit("arm_abandoned", warning=True, fusion=self._number, arm=arm)
 
 
 def _is_heard(*, warning: bool) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, TypedDict
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple, TypedDict, cast
 
-from rrf_stream._arm import Arm
+from rrf_stream._arm import Arm, arms_of, check_source
 from rrf_stream._checks import (
     check_callable,
     check_choice,
@@ -22,7 +24,7 @@ from rrf_stream._ranking import Repeats
 from rrf_stream._scoreboard import Representative
 from rrf_stream._tally import layout_of
 
-__all__ = ["FusionOptions", "Settings", "changed", "plan_of", "settings_of"]
+__all__ = ["FusionOptions", "Settings", "changed", "plan_of", "prepare", "settings_of"]
 
 
 class FusionOptions(TypedDict, total=False):
@@ -104,6 +106,11 @@ class Settings:
         check_choice("bounds", self.bounds, ("off",))
         check_seconds("grace", self.grace, optional=False)
 
+    def due(self, start: float) -> float:
+        """Return when the final snapshot of a fusion is due that starts then, by the same clock."""
+        due = math.inf if self.timeout is None else start + self.timeout
+        return due if self.deadline is None else min(due, self.deadline)
+
 
 def settings_of(options: FusionOptions) -> Settings:
     """Return the options of a fusion, all there and checked; errors as for `Settings`."""
@@ -122,6 +129,51 @@ def _check_known(options: FusionOptions) -> None:
         if name not in FusionOptions.__annotations__:
             known = ", ".join(FusionOptions.__annotations__)
             raise TypeError(f"{name!r} is not an option of a fusion; the options are {known}")
+
+
+class Prepared(NamedTuple):
+    """What a fusion needs beside its sources.
+
+    Attributes:
+        arms: What was asked for.
+        settings: The options, all there and checked.
+        plan: What the core must know of both.
+    """
+
+    arms: tuple[Arm, ...]
+    settings: Settings
+    plan: Plan
+
+
+def prepare(arms: Mapping[str, Any] | Iterable[Arm], options: FusionOptions) -> tuple[Prepared, list[Any]]:
+    """Return what a fusion needs, and its sources.
+
+    What is checked is remembered for the arm names and options of the last fusions, if these are
+    plain numbers and words: most programs use the same ones for every query. (A deadline never is.)
+
+    Raises:
+        ValueError: An option is out of its range, or two arms have one name.
+        TypeError: Something is of the wrong type, or there is no such option.
+    """
+    plain = "deadline" not in options and _PLAIN.issuperset(map(type, options.values()))
+    if plain and isinstance(arms, Mapping):
+        sources = [*arms.values()]
+        for source in sources:
+            check_source(source)
+        return _prepared(tuple(arms), tuple(options), *options.values()), sources
+    given = arms_of(arms)
+    settings = settings_of(options)
+    return Prepared(given, settings, plan_of(given, settings)), [arm.source for arm in given]
+
+
+_PLAIN = frozenset({bool, int, float, str, type(None)})
+
+
+@lru_cache(maxsize=64, typed=True)
+def _prepared(names: tuple[str, ...], options: tuple[str, ...], *values: Any) -> Prepared:
+    given = arms_of(dict.fromkeys(names, ()))
+    settings = settings_of(cast("FusionOptions", dict(zip(options, values, strict=True))))
+    return Prepared(given, settings, plan_of(given, settings))
 
 
 def plan_of(arms: Iterable[Arm], settings: Settings) -> Plan:

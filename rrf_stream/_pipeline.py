@@ -2,37 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack
 
 from rrf_stream._arm import Arm, arms_of
+from rrf_stream._breaker import Breaker
 from rrf_stream._fusion import Fusion, answer
+from rrf_stream._health import ArmHealth, ArmStats, Watch
+from rrf_stream._hedging import Hedging
 from rrf_stream._options import FusionOptions, changed, plan_of, settings_of
 from rrf_stream._run import Run
 from rrf_stream._snapshot import Snapshot
 
 __all__ = ["Pipeline"]
 
+_Policy = TypeVar("_Policy", Breaker, Hedging)
+
 
 class Pipeline:
-    """Named retrievers with default options; holds no state of any query.
+    """Named retrievers with default options, and how they did so far; holds nothing of any query.
+
+    It may be used from several event loops and threads at once.
 
     Args:
         retrievers: By arm name, callables that take the query and return a source; or `Arm`
             objects whose source is such a callable, for arms with options of their own.
+        breaker: When an arm that fails again and again is left alone for a while; one for all
+            arms, or by arm name for some. Never, if None.
+        hedging: When an arm that is late is asked a second time; one for all arms, or by arm
+            name for some. Never, if None.
         options: Defaults for every query; see `FusionOptions`.
 
     Raises:
-        ValueError: An option is out of its range, or two arms have one name.
-        TypeError: A retriever is not callable, or there is no such option.
+        ValueError: An option is out of its range, two arms have one name, or no arm has the name
+            that a breaker or hedging is for.
+        TypeError: A retriever is not callable, an option is of the wrong type, or there is no such option.
     """
 
-    __slots__ = ("_arms", "_plan", "_settings")
+    __slots__ = ("_arms", "_health", "_plan", "_settings")
 
     def __init__(
         self,
-        retrievers: Mapping[str, Callable[[Any], Any]] | Iterable[Arm],
+        retrievers: Mapping[str, Any] | Iterable[Arm],
+        *,
+        breaker: Breaker | Mapping[str, Breaker] | None = None,
+        hedging: Hedging | Mapping[str, Hedging] | None = None,
         **options: Unpack[FusionOptions],
     ) -> None:
         self._arms = arms_of(retrievers)
@@ -44,6 +59,10 @@ class Pipeline:
                     f"the retriever of arm {arm.name!r} must be a callable that takes the query, "
                     f"not {arm.source!r}"
                 )
+        names = [arm.name for arm in self._arms]
+        breakers = _by_arm("breaker", breaker, Breaker, names)
+        hedgings = _by_arm("hedging", hedging, Hedging, names)
+        self._health = [ArmHealth(name, breakers.get(name), hedgings.get(name)) for name in names]
 
     def open(self, query: Any, **options: Unpack[FusionOptions]) -> Fusion:
         """Open the fusion of one query, to be read as a stream.
@@ -72,6 +91,10 @@ class Pipeline:
         """
         return await answer(self._run_of(query, options))
 
+    def stats(self) -> dict[str, ArmStats]:
+        """Return how each arm did in all queries so far, by name, in the order of the arms."""
+        return {arm.name: health.stats() for arm, health in zip(self._arms, self._health, strict=True)}
+
     def __repr__(self) -> str:
         return f"<Pipeline of {', '.join(arm.name for arm in self._arms) or 'no arms'}>"
 
@@ -80,4 +103,29 @@ class Pipeline:
         if options:
             settings = changed(settings, options)
             plan = plan_of(self._arms, settings)
-        return Run(self._arms, [partial(arm.source, query) for arm in self._arms], settings, plan)
+        sources = [partial(arm.source, query) for arm in self._arms]
+        return Run(self._arms, sources, settings, plan, Watch(self._health))
+
+
+def _by_arm(
+    name: str, given: _Policy | Mapping[str, _Policy] | None, kind: type[_Policy], arms: list[str]
+) -> Mapping[str, _Policy]:
+    """Return what is given for which arms.
+
+    Raises:
+        ValueError: It is for an arm that there is not.
+        TypeError: It is of another kind.
+    """
+    if given is None:
+        return {}
+    if isinstance(given, kind):
+        return dict.fromkeys(arms, given)
+    wanted = f"a {kind.__name__}, or a mapping of arm names to such"
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{name} must be {wanted}, not {given!r}")
+    for arm, policy in given.items():
+        if arm not in arms:
+            raise ValueError(f"{name} must name arms of the pipeline, {', '.join(arms)}, not {arm!r}")
+        if not isinstance(policy, kind):
+            raise TypeError(f"{name} must be {wanted}, not of {arm!r} to {policy!r}")
+    return dict(given)

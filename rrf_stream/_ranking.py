@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any, Literal, TypeAlias
 
 from rrf_stream._checks import check_iterable
 from rrf_stream._hit import Key, identify
+from rrf_stream._tally import Layout
 
 __all__ = ["Ranking", "Repeats"]
 
 Repeats: TypeAlias = Literal["consume", "skip"]
-Additions: TypeAlias = Callable[[int, int], Sequence[int]]
 
 
 class Ranking:
@@ -20,8 +20,8 @@ class Ranking:
 
     Args:
         name: The name of the arm.
-        additions: Gives what each of some consecutive ranks adds to a tally, from the first and
-            the last of them. If it raises, nothing is taken.
+        layout: Knows what a rank adds to a tally. If it raises, nothing is taken.
+        arm: Which arm of the layout it is, from 0.
         window: How many ranks are read at most; None for no limit.
         skip_repeats: Whether a repeat leaves its rank to the next id.
         keep_copies: Whether to keep every copy of an id, repeats included, beside the first.
@@ -36,9 +36,10 @@ class Ranking:
     """
 
     __slots__ = (
-        "_additions",
+        "_arm",
         "_keep_copies",
         "_key",
+        "_layout",
         "_seen",
         "_skip_repeats",
         "copies",
@@ -53,7 +54,8 @@ class Ranking:
     def __init__(
         self,
         name: str,
-        additions: Additions,
+        layout: Layout,
+        arm: int,
         *,
         window: int | None = None,
         skip_repeats: bool = False,
@@ -61,7 +63,8 @@ class Ranking:
         key: Key | None = None,
     ) -> None:
         self.name = name
-        self._additions = additions
+        self._layout = layout
+        self._arm = arm
         self.window = window
         self.ids: list[Any] = []
         self.items: dict[Any, Any] = {}
@@ -110,7 +113,7 @@ class Ranking:
             or (used and not self._seen.isdisjoint(distinct))
         ):
             return self._extend_sifted(ids, items)
-        additions = self._additions(used + 1, end)
+        additions = self._layout.additions(self._arm, used + 1, end)
         self.received += len(ids)
         if used:
             self.ids += ids
@@ -127,7 +130,7 @@ class Ranking:
         ids, ranks = self._sift(ids)
         new = [*ranks]
         order = new if self._skip_repeats else ids
-        additions = self._additions(used + 1, used + len(order))
+        additions = self._layout.additions(self._arm, used + 1, used + len(order))
         self.repeats = self.repeats or len(new) < len(ids)
         self.received += len(ids)
         self.ids += order

@@ -1,4 +1,9 @@
-"""How any source becomes one asynchronous stream."""
+"""How any source becomes one asynchronous stream.
+
+What is asynchronous runs on the event loop, and a list or another sized collection is read at once.
+Everything else may block, so it runs in a thread: a callable that is not asynchronous, and an
+iterable without a size, such as a generator.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +15,44 @@ from collections.abc import (
     Awaitable,
     Callable,
     Iterable,
+    Iterator,
+    Sized,
 )
 from contextlib import AbstractAsyncContextManager
+from functools import partial
+from inspect import isasyncgenfunction, isclass, iscoroutine, iscoroutinefunction, ismethod
+from types import CoroutineType
 from typing import Any, Self, TypeAlias, cast
 
 from rrf_stream._arm import check_source
 from rrf_stream._checks import check_iterable
 from rrf_stream._hit import Page
+from rrf_stream._tasks import Backend, Detached
+from rrf_stream._thread_stream import BUFFER, ThreadStream
+from rrf_stream._threads import SourceThread
 
-__all__ = ["Source", "close_stream", "open_stream", "pages"]
+__all__ = [
+    "MOST_STEPS",
+    "Source",
+    "close_stream",
+    "close_unread",
+    "discard",
+    "is_asynchronous",
+    "is_to_be_called",
+    "open_stream",
+    "pages",
+    "read_here",
+    "thread_stream",
+    "unending",
+]
 
 Source: TypeAlias = AsyncIterable[Any] | Awaitable[Any] | Iterable[Any] | Callable[..., Any]
-"""An asynchronous iterable of results, an awaitable of a list of them, a short iterable, or a
-callable that returns one of these. A retriever is such a callable that takes the query."""
+"""An asynchronous iterable of results, an awaitable of a list of them, an iterable, or a callable
+that returns one of these. A retriever is such a callable that takes the query."""
 
 
-_MOST_STEPS = 8  # a callable that returns itself would never end, and never let go of the event loop
+MOST_STEPS = 8
+"""How often a source is called or awaited at most: one that returns itself would never end."""
 
 
 def pages(source: Source) -> AsyncIterator[Page[Any]]:
@@ -46,9 +73,10 @@ def pages(source: Source) -> AsyncIterator[Page[Any]]:
 
 async def _pages(source: Source) -> AsyncGenerator[Page[Any], None]:
     stream = await open_stream(source)
+    if type(stream) is Page:  # a list of lists
+        stream = _Iterated(stream)
     try:
         async for element in stream:
-            # A list source whose elements are lists arrives as one page of them.
             for batch in element if type(element) is Page else (element,):
                 check_iterable("pages: what the source yields", batch, "results in rank order")
                 yield Page(batch)
@@ -56,33 +84,51 @@ async def _pages(source: Source) -> AsyncGenerator[Page[Any], None]:
         await close_stream(stream)
 
 
-async def open_stream(source: Any) -> AsyncIterator[Any]:
-    """Call and await a source until it can be read, and return the iterator that reads it.
+async def open_stream(source: Any, *, blocking: bool = False) -> AsyncIterator[Any] | Page[Any]:
+    """Call and await a source until it can be read; return what reads it, or all that it has as a page.
 
     An iterator that is also an asynchronous context manager, as memory object streams and
     aiostream's streamers are, is entered. `close_stream` undoes what this did.
 
+    Args:
+        source: Of any form.
+        blocking: Whether this event loop may be blocked, so that no other thread is needed.
+
     Raises:
         TypeError: The source is, or turned out to be, none.
+        ThreadLimitError: It needs a thread, and there is none to be had.
     """
-    for _ in range(_MOST_STEPS):
+    if type(source) is CoroutineType:  # as most often; the loop would do the same
+        source = await source
+        if type(source) is list:
+            return Page(source)
+    for _ in range(MOST_STEPS):
         if hasattr(type(source), "__aiter__"):
             break
         if hasattr(type(source), "__await__"):
             source = await source
-        elif callable(source) and not hasattr(type(source), "__iter__"):
+        elif not is_to_be_called(source):
+            return _read_sync(source, blocking=blocking)
+        elif blocking or is_asynchronous(source):
             source = source()
         else:
-            check_source(source)
-            return _Iterated(source)
+            source = await thread_stream(partial(_call, source), source).called()
     else:
-        raise TypeError(
-            f"source must be one within {_MOST_STEPS} calls and awaits, not {reprlib.repr(source)}"
-        )
+        raise unending(source)
     iterator: AsyncIterator[Any] = aiter(source)
     if hasattr(type(iterator), "__aenter__"):
         await _managed(iterator).__aenter__()
     return iterator
+
+
+def _read_sync(source: Any, *, blocking: bool) -> AsyncIterator[Any] | Page[Any]:
+    """Return all that a list has, or what reads another iterable; in a thread, if it may block."""
+    check_source(source)
+    if isinstance(source, list | tuple):
+        return source if type(source) is Page else Page(source)
+    if blocking or isinstance(source, Sized):
+        return _Iterated(source)
+    return thread_stream(partial(read_here, source), source)
 
 
 async def close_stream(stream: AsyncIterator[Any]) -> None:
@@ -93,18 +139,114 @@ async def close_stream(stream: AsyncIterator[Any]) -> None:
         await aclose()
 
 
+def discard(source: Any) -> AsyncIterator[Any] | None:
+    """Close a source that nobody has begun to read, as far as that goes without an event loop.
+
+    Returns:
+        What is still to be closed on one.
+    """
+    source = getattr(source, "__wrapped__", source)  # what `in_thread` was given
+    if iscoroutine(source):
+        source.close()  # or Python warns that it was never awaited
+    return source if isinstance(source, AsyncIterator) else None
+
+
+def discard_on(source: Any, backend: Backend) -> None:
+    """Close a source that nobody has begun to read, in a task of its own if that takes one."""
+    unread = discard(source)
+    if unread is not None:
+        task = Detached("rrf:discarded")
+        task.is_over = True
+        backend.spawn(task, lambda *_: None, close_unread, unread)
+
+
+async def close_unread(_: Detached, stream: AsyncIterator[Any]) -> None:
+    """Close a stream; what a task does."""
+    await close_stream(stream)
+
+
+def is_asynchronous(source: Any) -> bool:
+    """Return whether a source, or calling it, belongs on an event loop: by what it is, without calling it."""
+    bare = _bare(source)
+    kind = bare if isclass(bare) else type(bare)
+    if hasattr(kind, "__aiter__") or hasattr(kind, "__await__"):
+        return True
+    called = (bare, getattr(type(bare), "__call__", None))  # noqa: B004 - its code, not whether it is there
+    return any(iscoroutinefunction(code) or isasyncgenfunction(code) for code in called)
+
+
+def is_to_be_called(source: Any) -> bool:
+    """Return whether a source that is not asynchronous itself is a callable that returns one."""
+    return callable(source) and not hasattr(type(source), "__iter__")
+
+
+def unending(source: Any) -> TypeError:
+    """Return the error for a source that only leads to further ones."""
+    return TypeError(f"source must be one within {MOST_STEPS} calls and awaits, not {reprlib.repr(source)}")
+
+
+def thread_stream(work: Callable[[SourceThread], None], source: Any, *, buffer: int = BUFFER) -> ThreadStream:
+    """Return the stream of a thread that is called what the source is called."""
+    bare = _bare(source)
+    name = getattr(bare, "__name__", None) or type(bare).__name__
+    return ThreadStream(work, name=name, discard=discard_on, buffer=buffer)
+
+
+def read_here(results: Iterable[Any], thread: SourceThread) -> None:
+    """Iterate over results in this thread, and close what iterates."""
+    check_source(results)
+    thread.variables.run(_iterate, results, thread)
+
+
+def _iterate(results: Iterable[Any], thread: SourceThread) -> None:
+    iterator = iter([Page(results)] if isinstance(results, list | tuple) else results)
+    try:
+        for element in iterator:
+            if not thread.put(element):
+                break
+    finally:
+        _close(iterator)
+
+
+def _call(source: Callable[[], Any], thread: SourceThread) -> None:
+    """Call something in this thread, and read what it returns if that may block, too."""
+    result = thread.variables.run(source)
+    quick = isinstance(result, list | tuple | str | bytes) or not hasattr(type(result), "__iter__")
+    if quick or is_asynchronous(result):
+        thread.outcome = (result,)
+    else:
+        thread.read_on()
+        read_here(result, thread)
+
+
+def _bare(source: Any) -> Any:
+    """Return the function, class or object below partial calls and bound methods."""
+    while True:
+        if isinstance(source, partial):
+            source = source.func
+        elif ismethod(source):
+            source = source.__func__
+        else:
+            return source
+
+
 def _managed(stream: AsyncIterator[Any]) -> AbstractAsyncContextManager[Any]:
     return cast("AbstractAsyncContextManager[Any]", stream)
 
 
+def _close(iterator: Iterator[Any]) -> None:
+    close = getattr(iterator, "close", None)
+    if close is not None:
+        close()
+
+
 class _Iterated:
-    """A short iterable as a stream. No generator, whose bookkeeping costs more than a page."""
+    """Results that are there, as a stream. No generator, whose bookkeeping costs more than a page."""
 
     __slots__ = ("_iterator",)
 
     def __init__(self, results: Iterable[Any]) -> None:
-        whole = isinstance(results, list | tuple) and Page not in map(type, results)
-        self._iterator = iter([results if type(results) is Page else Page(results)] if whole else results)
+        self._iterator = iter(results)
 
     def __aiter__(self) -> Self:
         return self
@@ -118,6 +260,4 @@ class _Iterated:
             raise RuntimeError("the source raised StopAsyncIteration") from error
 
     async def aclose(self) -> None:
-        close = getattr(self._iterator, "close", None)
-        if close is not None:
-            close()
+        _close(self._iterator)

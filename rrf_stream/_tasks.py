@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Coroutine
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any, Protocol
 
 import anyio
@@ -20,60 +22,80 @@ from rrf_stream._checks import check_seconds
 __all__ = ["Backend", "Detached", "Timer", "Waiter", "current_backend", "drain", "wait_for"]
 
 Main = Callable[..., Coroutine[Any, Any, None]]
-Done = Callable[[BaseException | None], None]
+Done = Callable[[Any, BaseException | None], None]
 
 _LIVE: set[Detached] = set()
 """Every task that has not ended; strong references, because asyncio's own are weak."""
 
 
 class Detached:
-    """A task that belongs to no task group.
+    """A task that belongs to no task group. Once it has ended, it may be started again.
 
     Args:
-        loop: The event loop it runs on, or trio's token.
-        name: What it is called there; every name starts with `rrf:`.
-        done: Called once, when it has ended, with what it raised. It must not raise.
+        name: What it is called on the event loop; every name starts with `rrf:`.
 
     Attributes:
+        name: The same.
+        loop: The event loop it runs on, or trio's token; None before it is started.
+        started: Whether it has taken its first step.
         is_over: Whether it has nothing left to do but to clean up.
+        native: What cancels it; None when there is nothing to cancel any more.
     """
 
-    __slots__ = ("_done", "_waiters", "cancel_task", "is_over", "loop", "name")
+    __slots__ = ("_done", "_waiters", "is_over", "loop", "name", "native", "started")
 
-    def __init__(self, loop: object, name: str, done: Done) -> None:
-        self.loop = loop
+    def __init__(self, name: str) -> None:
         self.name = name
+        self.loop: object = None
+        self.started = False
         self.is_over = False
-        self.cancel_task: Callable[[], object] | None = None
-        self._done = done
-        self._waiters: list[anyio.Event] = []
-        _LIVE.add(self)
+        self.native: Any = None
+        self._done: Done | None = None
+        self._waiters: list[anyio.Event] | None = None
 
     @property
-    def ended(self) -> bool:
-        """Whether the task has ended."""
-        return self not in _LIVE
+    def runs(self) -> bool:
+        """Whether the task has been started and has not ended."""
+        return self._done is not None
 
     def cancel(self) -> None:
         """Cancel the task the first time; an asyncio task that swallows it is not asked again."""
-        cancel, self.cancel_task = self.cancel_task, None
-        if cancel is not None:
-            cancel()
+        native, self.native = self.native, None
+        if native is not None:
+            native.cancel()
 
     async def wait(self) -> None:
         """Wait until the task has ended, without touching it."""
-        if not self.ended:
+        if self.runs:
             ended = anyio.Event()
-            self._waiters.append(ended)
+            self._waiters = [*(self._waiters or ()), ended]
             await ended.wait()
 
+    def begin(self, loop: object, done: Done) -> None:
+        """Put the task on the registry; for its backend, before its first step."""
+        self.loop = loop
+        self._done = done
+        _LIVE.add(self)
+
     def finish(self, error: BaseException | None) -> None:
-        """Take the task off the registry; its backend calls this when it has ended."""
+        """Take the task off the registry and tell who wants to know; for its backend, after its last step."""
+        done = self.forget()
+        if done is not None:
+            done(self, error)
+        if self._waiters is not None:
+            for ended in self._waiters:
+                ended.set()
+
+    def finish_unstarted(self, _: object) -> None:
+        """Do the same for an asyncio task that was cancelled before its first step: none of its code runs."""
+        self.finish(asyncio.CancelledError())
+
+    def forget(self) -> Done | None:
+        """Take the task off the registry, and return who wants to know of its end."""
         _LIVE.discard(self)
-        self.cancel_task = None
-        for ended in self._waiters:
-            ended.set()
-        self._done(error)
+        done, self._done = self._done, None
+        self.native = None
+        return done
 
 
 class Timer(Protocol):
@@ -104,8 +126,8 @@ class Backend(Protocol):
     loop: object
     time: Callable[[], float]
 
-    def spawn(self, main: Main, *args: Any, name: str, done: Done) -> Detached:
-        """Start a detached task."""
+    def spawn(self, task: Detached, done: Done, main: Main, *args: Any) -> None:
+        """Start a detached task: `main(task, *args)`, and then `done(task, error)`, which must not raise."""
 
     def call_at(self, when: float, callback: Callable[[], object]) -> Timer:
         """Call something, which must not raise, when the clock shows `when`."""
@@ -133,6 +155,28 @@ class _Future:
             self._future.set_result(None)
 
 
+async def _steps(task: Detached, main: Main, args: tuple[Any, ...]) -> None:
+    """Run a task on asyncio. Its own last step ends it: a callback of asyncio's would come a cycle later."""
+    task.started = True
+    if task.native is not None:
+        task.native.remove_done_callback(task.finish_unstarted)
+    try:
+        await main(task, *args)
+    except BaseException as error:
+        if isinstance(error, GeneratorExit) and not _is_running(task.loop):
+            task.forget()  # the event loop was dropped with the task in it
+            raise
+        task.finish(error)
+        if isinstance(error, asyncio.CancelledError | KeyboardInterrupt):
+            raise
+    else:
+        task.finish(None)
+
+
+def _is_running(loop: object) -> bool:
+    return isinstance(loop, asyncio.AbstractEventLoop) and loop.is_running()
+
+
 class _Asyncio:
     __slots__ = ("_loop", "loop", "time")
 
@@ -141,18 +185,14 @@ class _Asyncio:
         self._loop = loop
         self.time = loop.time
 
-    def spawn(self, main: Main, *args: Any, name: str, done: Done) -> Detached:
-        detached = Detached(self.loop, name, done)
-
-        def finish(task: asyncio.Task[None]) -> None:
-            # Reading the exception keeps asyncio from reporting it as never retrieved. A task that is
-            # cancelled before its first step runs none of its own code, so this is the place for records.
-            detached.finish(asyncio.CancelledError() if task.cancelled() else task.exception())
-
-        task = self._loop.create_task(main(*args), name=name)
-        detached.cancel_task = task.cancel
-        task.add_done_callback(finish)
-        return detached
+    def spawn(self, task: Detached, done: Done, main: Main, *args: Any) -> None:
+        task.begin(self._loop, done)
+        native = self._loop.create_task(_steps(task, main, args), name=task.name)
+        if not task.started:
+            task.native = native
+            native.add_done_callback(task.finish_unstarted)
+        elif task.runs:  # on an eager event loop
+            task.native = native
 
     def call_at(self, when: float, callback: Callable[[], object]) -> Timer:
         return self._loop.call_at(when, callback)
@@ -175,28 +215,25 @@ class _Trio:
         self._trio = trio
         self.time = trio.current_time
 
-    def spawn(self, main: Main, *args: Any, name: str, done: Done) -> Detached:
+    def spawn(self, task: Detached, done: Done, main: Main, *args: Any) -> None:
         trio = self._trio
-        detached = Detached(self.loop, name, done)
         scope = trio.CancelScope()
-        detached.cancel_task = scope.cancel
+        task.begin(self.loop, done)
+        task.native = scope
 
         async def run() -> None:
-            error: BaseException | None = None
+            task.started = True
             try:
                 with scope:
-                    await main(*args)
-                if scope.cancelled_caught:
-                    error = asyncio.CancelledError()
-            except trio.Cancelled:
-                raise  # the whole run is shutting down
-            except BaseException as raised:  # noqa: BLE001 - what leaves a system task crashes trio
-                error = raised
-            finally:
-                detached.finish(error)
+                    await main(task, *args)
+                task.finish(asyncio.CancelledError() if scope.cancelled_caught else None)
+            except trio.Cancelled:  # the whole run is shutting down
+                task.finish(None)
+                raise
+            except BaseException as error:  # noqa: BLE001 - what leaves a system task crashes trio
+                task.finish(error)
 
-        trio.lowlevel.spawn_system_task(run, name=name, context=contextvars.copy_context())
-        return detached
+        trio.lowlevel.spawn_system_task(run, name=task.name, context=contextvars.copy_context())
 
     def call_at(self, when: float, callback: Callable[[], object]) -> Timer:
         trio = self._trio
@@ -207,7 +244,7 @@ class _Trio:
                 await trio.sleep_until(when)
                 callback()
 
-        trio.lowlevel.spawn_system_task(run, name="rrf:timer")
+        trio.lowlevel.spawn_system_task(run, name="rrf:timer", context=contextvars.copy_context())
         timer: Timer = scope
         return timer
 
@@ -221,11 +258,15 @@ class _Trio:
 
 def current_backend() -> Backend:
     """Return the backend of the running event loop; `anyio.NoEventLoopError` if none runs."""
-    loop = anyio.lowlevel.current_token().native_token
-    return _Asyncio(loop) if isinstance(loop, asyncio.AbstractEventLoop) else _Trio(loop)
+    trio = sys.modules.get("trio")
+    if trio is None or not trio.lowlevel.in_trio_task():  # as a guest, trio runs inside of asyncio
+        with suppress(RuntimeError):
+            return _Asyncio(asyncio.get_running_loop())
+    token = anyio.lowlevel.current_token().native_token
+    return _Trio(token)
 
 
-async def wait_for(tasks: list[Detached]) -> None:
+async def wait_for(tasks: Sequence[Detached]) -> None:
     """Wait until all of some tasks of the running event loop have ended."""
     for task in tasks:
         await task.wait()

@@ -8,6 +8,7 @@ classes here are for what went wrong with a search::
     +-- DegradedError       raise_for_coverage() on an answer that lacks an arm
     +-- FusionClosedError   the fusion or the arm takes no more (also a ValueError)
     +-- MissingExtraError   an optional library is not installed (also an ImportError)
+    +-- ThreadLimitError    as many threads run blocking sources as may
 """
 
 from __future__ import annotations
@@ -20,7 +21,14 @@ if TYPE_CHECKING:
 
     from rrf_stream._coverage import Coverage
 
-__all__ = ["ArmError", "DegradedError", "FusionClosedError", "MissingExtraError", "RRFStreamError"]
+__all__ = [
+    "ArmError",
+    "DegradedError",
+    "FusionClosedError",
+    "MissingExtraError",
+    "RRFStreamError",
+    "ThreadLimitError",
+]
 
 
 class RRFStreamError(Exception):
@@ -73,3 +81,20 @@ class MissingExtraError(RRFStreamError, ImportError):
 
     def __reduce__(self) -> tuple[Callable[..., MissingExtraError], tuple[Any, ...]]:
         return partial(type(self), extra=self.extra), (self.name,)
+
+
+class ThreadLimitError(RRFStreamError):
+    """As many threads run blocking sources as may, or as the system gives; see `set_thread_limit`.
+
+    Attributes:
+        most: How many threads may run at once.
+        running: How many ran.
+    """
+
+    def __init__(self, message: str, *, most: int, running: int) -> None:
+        super().__init__(message)
+        self.most = most
+        self.running = running
+
+    def __reduce__(self) -> tuple[Callable[..., ThreadLimitError], tuple[Any, ...]]:
+        return partial(type(self), most=self.most, running=self.running), self.args

@@ -71,6 +71,60 @@ def test_batch_explains_its_scores() -> None:
     assert "/queue    {'full text': None, 'vectors': 1}" in plain
 
 
+def test_breaker_leaves_an_arm_alone_and_tries_it_again() -> None:
+    """Three failures open the breaker, two queries skip the arm, and after the cool-down it answers again."""
+    live, end = output_of("breaker").split("\n\n")
+    queries = re.findall(r"^(\w+) +called (\d), (\d) hits in \d\.\d s, remote (\w+)", live, re.MULTILINE)
+    assert queries == [
+        ("one", "1", "1", "failed"),
+        ("two", "1", "1", "failed"),
+        ("three", "1", "1", "failed"),
+        ("four", "0", "1", "skipped"),
+        ("five", "0", "1", "skipped"),
+        ("six", "1", "2", "exhausted"),
+        ("seven", "1", "2", "exhausted"),
+    ]
+    waits = re.findall(r"skipped, tried again in (\d\.\d) s", live)
+    assert len(waits) == 2
+    assert all(0 < float(wait) <= 1 for wait in waits)
+    assert "the breaker is half_open" in live
+    assert "titles: of 7 answered 7, failed 0, skipped 0" in end
+    assert "remote: of 7 answered 2, failed 3, skipped 2" in end
+
+
+def test_blocking_retriever_answers_on_time_with_a_stuck_call() -> None:
+    """With a connection every arm is complete; without it the others are, and a thread is left."""
+    lines = output_of("blocking_retriever").splitlines()
+    found = re.fullmatch(r"beetles: (\d+\.\d) s, complete", lines[0])
+    stuck = re.fullmatch(r"birds: (\d+\.\d) s, deadline", lines[3])
+    assert found
+    assert stuck
+    assert 0.2 <= float(found[1]) < 0.5 <= float(stuck[1]) < MOST_SECONDS
+    assert lines[1:3] == [
+        "  beetles at a glance, a history of beetles, beetles in depth",
+        "  titles exhausted, database exhausted, catalogue exhausted",
+    ]
+    assert lines[4:] == [
+        "  birds at a glance, a history of birds, birds for children",
+        "  titles exhausted, database deadline, catalogue exhausted",
+        "still running: rrf:thread:database",
+    ]
+
+
+def test_quorum_tells_three_ways_to_end_early_apart() -> None:
+    """A quorum and `stop()` leave arms STOPPED and differ in outcome; leaving has them CANCELLED."""
+    arm = r" {4}\w+ +(\w+ after \d) hits\n"
+    ending = rf"(.+?) +\d\.\d s, (\w+: .+)\n{arm * 3} {{4}}answered: (.+), (\d\.\d) of the weight\n"
+    late, early = "syntax parsing tokens", "parsing syntax tokens"
+    whole, all_three = "exhausted after 3", "text, vectors, remote"
+    assert re.findall(ending, output_of("quorum")) == [
+        ("wait for all", f"complete: {late}", whole, whole, "exhausted after 4", all_three, "1.0"),
+        ("quorum", f"quorum: {late}", whole, whole, "stopped after 2", "text, vectors", "0.8"),
+        ("stop()", f"stopped: {early}", whole, "stopped after 2", "stopped after 0", "text", "0.4"),
+        ("leave", f"stopped: {early}", whole, "cancelled after 2", "cancelled after 0", "text", "0.4"),
+    ]
+
+
 def test_every_example_is_tested_here_and_says_what_it_shows() -> None:
     """Each program in the folder is run above, opens with a docstring, and tells how to start it."""
     programs = {path.stem: ast.parse(path.read_text("utf-8")) for path in EXAMPLES.glob("*.py")}

@@ -26,13 +26,13 @@ ROOT = Path(rrf_stream.__file__).parent
 LAYERS = (
     ("errors", "_hit", "_kernels", "_coverage", "_snapshot"),
     ("_checks", "_ranking", "_tally"),
-    ("_scoreboard",),
+    ("_scoreboard", "_arm_state"),
     ("_arm",),
     ("_plan",),
     ("_accumulator", "_batch", "_contracts"),
-    ("_tasks", "_log", "_source"),
-    ("_options", "_pump", "_run"),
-    ("_fusion", "_pipeline"),
+    ("_tasks", "_log", "_thread_limit", "_threads", "_thread_stream", "_source", "_in_thread"),
+    ("_options", "_breaker", "_hedging", "_health", "_pump", "_attempts", "_run"),
+    ("_leaving", "_fusion", "_pipeline"),
 )
 LAYER = {f"{DOOR}.{name}": number for number, names in enumerate(LAYERS) for name in names}
 

@@ -96,6 +96,8 @@ def arm_state(report: ArmReport) -> str:
             return f"failed after {hits}: {type(error).__name__}: {one_line(str(error))}"
         case ArmStatus.REJECTED:
             return "not started: no thread was free"
+        case ArmStatus.SKIPPED:
+            return f"not asked: tried again in {duration(report.retry_after)}"
         case ArmStatus.STOPPED:
             return f"stopped after {hits}: no more was needed"
         case ArmStatus.CANCELLED:

@@ -9,15 +9,17 @@ from __future__ import annotations
 import abc
 from collections.abc import AsyncIterator
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import anyio
 
 from rrf_stream import Hit, Page
 from rrf_stream.retrievers import _sqlite_store as store
+from rrf_stream.retrievers import _wordllama as embedding
+from rrf_stream.retrievers._checks import check_number
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
     from rrf_stream.retrievers._sqlite_db import Database
     from rrf_stream.retrievers._sqlite_threads import Connections
@@ -35,9 +37,21 @@ class Source(AsyncIterator[Page[Hit]], abc.ABC):
 
     It ends for good after the last page, after an error, when its reading is cancelled, and when it
     is closed; closing it also ends a read that is under way in another task.
+
+    Args:
+        connections: Of the index, which must be open.
+        query: Any string.
+        limit: How many documents at most, at least 1.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, connections: Connections, query: str, *, limit: int = 100) -> None:
+        if not isinstance(query, str):
+            raise TypeError(f"query must be a str, not {type(query).__name__}")
+        check_number("limit", limit)
+        connections.check()
+        self._connections = connections
+        self._query = query
+        self._limit = limit
         self._size = FIRST_PAGE
         self._closed = False
         self._reading: anyio.CancelScope | None = None
@@ -74,18 +88,13 @@ class Source(AsyncIterator[Page[Hit]], abc.ABC):
 
 
 class RankedSource(Source):
-    """A ranking made by one statement; its documents are loaded page by page.
+    """A ranking made by one statement; its documents are loaded page by page."""
 
-    Args:
-        connections: Of the index.
-        prepare: Gives what ranks the index, or None if nothing can match.
-    """
+    _ranking: store.Ranking | None = None
 
-    def __init__(self, connections: Connections, prepare: Callable[[], Awaitable[Rank | None]]) -> None:
-        super().__init__()
-        self._connections = connections
-        self._prepare = prepare
-        self._ranking: store.Ranking | None = None
+    @abc.abstractmethod
+    async def _prepare(self) -> Rank | None:
+        """What ranks the index, or None if nothing can match."""
 
     async def _read(self, size: int) -> Page[Hit]:
         page: Page[Hit] = Page()
@@ -99,19 +108,33 @@ class RankedSource(Source):
         return page
 
 
+class LexicalSource(RankedSource):
+    """Documents that contain any word of the query."""
+
+    async def _prepare(self) -> Rank | None:
+        expression = store.match(self._query)
+        return (lambda db: store.lexical(db, expression, self._limit)) if expression else None
+
+
+class DenseSource(RankedSource):
+    """Documents whose vectors are nearest to the query's."""
+
+    async def _prepare(self) -> Rank | None:
+        (vector,) = await embedding.embed([self._query])
+        return (lambda db: store.dense(db, vector, self._limit)) if vector is not None else None
+
+
 class GraphSource(Source):
     """Documents by their distance, in links, from the seeds.
 
     Args:
-        connections: Of the index.
-        expression: The FTS5 expression that finds the seeds; empty for no seeds.
-        limit: How many documents at most.
-        seeds: How many documents to start from at most.
+        seeds: How many documents to start from at most, at least 1.
     """
 
-    def __init__(self, connections: Connections, expression: str, *, limit: int, seeds: int) -> None:
-        super().__init__()
-        self._connections = connections
+    def __init__(self, connections: Connections, query: str, *, limit: int = 100, seeds: int = 5) -> None:
+        super().__init__(connections, query, limit=limit)
+        check_number("seeds", seeds)
+        expression = store.match(query)
         self._walk = _Walk(expression, limit=limit, seeds=seeds) if expression else None
 
     async def _read(self, size: int) -> Page[Hit]:
@@ -119,6 +142,20 @@ class GraphSource(Source):
         while not page and self._walk is not None and not self._walk.ended:
             page = await self._connections.read(partial(self._walk.step, size=size))
         return page
+
+
+class Retriever(Protocol):
+    """What `lexical` and `dense` are."""
+
+    def __call__(self, query: str, *, limit: int = 100) -> Source:
+        """Return the hits of a query."""
+
+
+class GraphRetriever(Protocol):
+    """What `graph` is."""
+
+    def __call__(self, query: str, *, limit: int = 100, seeds: int = 5) -> Source:
+        """Return the hits of a query."""
 
 
 class _Arrival(NamedTuple):

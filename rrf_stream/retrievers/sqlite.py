@@ -17,6 +17,7 @@ cancelled query leaves it to its thread).
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, final
 
@@ -25,7 +26,7 @@ from rrf_stream.retrievers import _sqlite_store as store
 from rrf_stream.retrievers import _wordllama as embedding
 from rrf_stream.retrievers._checks import check_ids, check_number, check_path, check_text
 from rrf_stream.retrievers._document import JSON, Document
-from rrf_stream.retrievers._sqlite_arms import GraphSource, RankedSource, Source
+from rrf_stream.retrievers._sqlite_arms import DenseSource, GraphSource, LexicalSource, Source
 from rrf_stream.retrievers._sqlite_db import DatabaseError
 from rrf_stream.retrievers._sqlite_store import OriginUpdate
 from rrf_stream.retrievers._sqlite_threads import Connections
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from os import PathLike
     from types import TracebackType
 
-    from rrf_stream.retrievers._sqlite_arms import Rank
+    from rrf_stream.retrievers._sqlite_arms import GraphRetriever, Retriever
 
 __all__ = ["JSON", "DatabaseError", "Document", "OriginUpdate", "SQLiteIndex", "Source"]
 
@@ -222,10 +223,13 @@ class SQLiteIndex:
         """
         return await self._connections.read(store.origins)
 
-    # -- retrievers ----------------------------------------------------------------------------
+    # -- retrievers: classes of asynchronous sources, so that a fusion calls them on the event loop --
 
-    def lexical(self, query: str, *, limit: int = 100) -> Source:
+    @property
+    def lexical(self) -> Retriever:
         """Documents that contain any word of the query, by BM25; a title counts three times.
+
+        Called as `lexical(query, *, limit=100)`.
 
         Args:
             query: Any string; everything but its words is ignored, and no words give no hits. At
@@ -236,16 +240,13 @@ class SQLiteIndex:
             Pages of hits; a hit's score is the BM25 score, its item the `Document`. Equal scores
             rank in the order in which the ids were first added.
         """
-        self._check_query(query, limit)
-        expression = store.match(query)
+        return partial(LexicalSource, self._connections)
 
-        async def prepare() -> Rank | None:
-            return (lambda db: store.lexical(db, expression, limit)) if expression else None
-
-        return RankedSource(self._connections, prepare)
-
-    def dense(self, query: str, *, limit: int = 100) -> Source:
+    @property
+    def dense(self) -> Retriever:
         """Documents whose vectors are nearest to the query's.
+
+        Called as `dense(query, *, limit=100)`.
 
         Args:
             query: Any string; blank ones give no hits.
@@ -255,16 +256,13 @@ class SQLiteIndex:
             Pages of hits; a hit's score is the cosine similarity, -1 to 1, its item the `Document`.
             Equal scores rank in the order in which the ids were first added.
         """
-        self._check_query(query, limit)
+        return partial(DenseSource, self._connections)
 
-        async def prepare() -> Rank | None:
-            (vector,) = await embedding.embed([query])
-            return (lambda db: store.dense(db, vector, limit)) if vector is not None else None
-
-        return RankedSource(self._connections, prepare)
-
-    def graph(self, query: str, *, limit: int = 100, seeds: int = 5) -> Source:
+    @property
+    def graph(self) -> GraphRetriever:
         """Documents by their distance in links from the best lexical hits, nearest first.
+
+        Called as `graph(query, *, limit=100, seeds=5)`.
 
         The walk is breadth-first and follows links both ways, because what cites a document is as
         near to it as what it cites. The lexical hits where it begins, the seeds, are left out, or
@@ -284,14 +282,4 @@ class SQLiteIndex:
             Pages of hits, one or more for each distance from 1 on, as the walk goes on; a hit's
             score is 1 / (1 + distance), its item the `Document`.
         """
-        self._check_query(query, limit)
-        check_number("seeds", seeds)
-        return GraphSource(self._connections, store.match(query), limit=limit, seeds=seeds)
-
-    # ------------------------------------------------------------------------------------------
-
-    def _check_query(self, query: str, limit: int) -> None:
-        if not isinstance(query, str):
-            raise TypeError(f"query must be a str, not {type(query).__name__}")
-        check_number("limit", limit)
-        self._connections.check()
+        return partial(GraphSource, self._connections)

@@ -1,4 +1,4 @@
-"""One query through the engine against what one writes by hand, and how late a deadline is.
+"""One query through the engine against what one writes by hand.
 
 Corpus model: three arms of 50 ids each in one page, about half of the ids found by several;
 each arm suspends once, as one that waits for a socket does.
@@ -8,7 +8,6 @@ Run: `python tests/benchmarks/engine.py`, or with `--short` to see only that it 
 from __future__ import annotations
 
 import asyncio
-import statistics
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -86,31 +85,10 @@ async def query_rows(*, short: bool) -> list[Row]:
     return rows
 
 
-async def hangs() -> object:
-    """Never answer."""
-    return await asyncio.Event().wait()
-
-
-async def lateness(queries: int, *, seconds: float) -> tuple[float, float]:
-    """Return how many milliseconds late the answers to simultaneous queries are: median and most."""
-
-    async def search() -> float:
-        start = time.perf_counter()
-        await fuse_arms({name: hangs() for name in NAMES}, timeout=seconds)
-        return (time.perf_counter() - start - seconds) * 1000
-
-    late = await asyncio.gather(*[search() for _ in range(queries)])
-    return statistics.median(late), max(late)
-
-
 async def main(*, short: bool) -> None:
-    """Print both tables."""
+    """Print the table."""
     print(heading())
     show(await query_rows(short=short))
-    print("\nlateness of a 50 ms deadline, three arms that hang, ms: median, most")
-    for queries in (1, 100):
-        median, most = await lateness(queries, seconds=0.05)
-        print(f"{queries:>4} at once {median:>8.2f} {most:>8.2f}")
 
 
 if __name__ == "__main__":

@@ -3,20 +3,33 @@
 Machines are shared and their speed drifts: a ratio of two things measured by
 turns in one run carries over, a time does not. Times are printed all the same,
 next to a calibration loop that tells how fast the machine was.
+
+What depends on the event loop runs once for each, in a process of its own, so that
+no loop pays for what another has left in memory.
 """
 
 from __future__ import annotations
 
 import gc
+import math
 import os
 import platform
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
-__all__ = ["Row", "compare", "cpu_time", "heading", "show"]
+__all__ = ["BACKENDS", "Row", "compare", "cpu_time", "heading", "percentile", "run_each", "show"]
+
+BACKENDS: dict[str, dict[str, Any]] = {
+    "asyncio": {"backend": "asyncio"},
+    "uvloop": {"backend": "asyncio", "backend_options": {"use_uvloop": True}},
+    "trio": {"backend": "trio"},
+}
+"""By name of an event loop, the options of `anyio.run`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,3 +115,17 @@ def show(rows: Sequence[Row]) -> None:
     for row in rows:
         figures = f"{row.ours:>10.2f} {row.theirs:>10.2f} {row.ratio:>6.2f}"
         print(f"{row.what:<44} {figures}  {row.bar:<10} {row.against}")
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the least value that a share of them, above 0 and at most 1, does not exceed."""
+    return sorted(values)[math.ceil(share * len(values)) - 1]
+
+
+def run_each(program: str, *arguments: str) -> int:
+    """Run a program with `--backend` once for each event loop; return 0, or 1 if any of them failed."""
+    codes = []
+    for backend in BACKENDS:
+        command = [sys.executable, program, "--backend", backend, *arguments]
+        codes.append(subprocess.run(command, check=False).returncode)  # noqa: S603 - the program is our own
+    return int(any(codes))

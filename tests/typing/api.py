@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, assert_type
+from typing import Any, Literal, assert_type
 
 from rrf_stream import (
     Accumulator,
     Arm,
     ArmReport,
+    ArmStats,
     ArmStatus,
+    Breaker,
     Coverage,
     Delta,
     FusedHit,
     Fusion,
+    Hedging,
     Hit,
+    Latency,
     Outcome,
     Page,
     Pipeline,
@@ -26,11 +30,13 @@ from rrf_stream import (
     explain_fusion,
     fuse,
     fuse_arms,
+    in_thread,
     open_fusion,
     pages,
     reciprocal_rank_fusion,
     rrf_fuse,
     rrf_scores,
+    set_thread_limit,
 )
 
 
@@ -58,6 +64,11 @@ async def streams() -> None:
         assert_type(fusion.rankings(), dict[str, list[Any]])
     assert_type(await fuse_arms({"dense": dense("q"), "lexical": lexical("q")}, quorum=0.5), Snapshot)
     assert_type(await drain(1.0), list[str])
+    async for page in in_thread(lexical("q"), buffer=10):
+        assert_type(page, Page[Any])
+    await fuse_arms({"dense": in_thread(dense("q")), "lexical": in_thread(lexical)("q")})
+    assert_type(await Pipeline({"lexical": in_thread(lexical)}).search("q"), Snapshot)
+    assert_type(set_thread_limit(64), int)
 
 
 async def pipelines() -> None:
@@ -72,7 +83,23 @@ async def pipelines() -> None:
     assert_type(best.hits[0].score, float)
     assert_type(best.delta(None), Delta)
     assert_type(best.to_dict(), dict[str, Any])
+    assert_type(best.coverage["dense"].retry_after, float | None)
     assert_type(hybrid.open("q"), Fusion)
+
+
+def healthy_pipelines() -> None:
+    Pipeline({"dense": dense}, breaker=Breaker(), hedging=Hedging(), top_k=3)
+    breaker = Breaker(5, 30.0, 0.1, clock=lambda: 0.0)
+    hybrid = Pipeline(
+        {"dense": dense}, breaker={"dense": breaker}, hedging={"dense": Hedging(0.9, after=0.2)}
+    )
+    assert_type(hybrid.stats(), dict[str, ArmStats])
+    stats = hybrid.stats()["dense"]
+    assert_type(stats.statuses, Mapping[ArmStatus, int])
+    assert_type(stats.first_hit, Latency)
+    assert_type(stats.first_hit.p95, float | None)
+    assert_type(stats.breaker, Literal["closed", "open", "half_open"])
+    assert_type(stats.to_dict(), dict[str, Any])
 
 
 def batches() -> None:
@@ -93,4 +120,5 @@ def batches() -> None:
 async def mistakes() -> None:
     await fuse_arms({"a": dense("q")}, top_n=3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     fuse([["x"]], repeats="twice")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    Pipeline({"a": dense}, breaker=5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     Arm("a", dense("q"), 0.5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]

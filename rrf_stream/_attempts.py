@@ -1,0 +1,105 @@
+"""The arms of one fusion while they are read: which attempt counts, and when something is due."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rrf_stream._arm import Arm
+from rrf_stream._arm_state import ArmState
+from rrf_stream._coverage import ArmReport, in_words
+from rrf_stream._pump import ArmRun
+from rrf_stream.errors import ArmError
+
+__all__ = ["Attempts", "failure_of"]
+
+_NEARLY_ALL = 1 - 1e-12  # 7 arms of 10 are a quorum of .7, whatever floats make of it
+
+
+class Attempts:
+    """The attempts at reading the arms of a fusion: one an arm, and a second where an arm is hedged.
+
+    Args:
+        arms: What was asked for.
+        sources: What to read, one an arm.
+        states: Where the arms stand.
+    """
+
+    __slots__ = ("_arms", "_others")
+
+    def __init__(self, arms: Sequence[Arm], sources: Sequence[Any], states: Sequence[ArmState]) -> None:
+        self._arms = [*map(ArmRun, arms, sources, states)]
+        self._others: list[ArmRun] = []
+
+    def __iter__(self) -> Iterator[ArmRun]:
+        """Return the attempts that count, one an arm in the order of the arms."""
+        return iter(self._arms)
+
+    def __len__(self) -> int:
+        """Return the number of arms."""
+        return len(self._arms)
+
+    @property
+    def running(self) -> list[ArmRun]:
+        """Every attempt whose task has not ended, open or cleaning up."""
+        return [arm for some in (self._arms, self._others) for arm in some if arm.runs]
+
+    @property
+    def expiry(self) -> float:
+        """When something is to be done about an arm, if none delivers until then."""
+        return min([arm.expiry for arm in self._arms if not arm.closed], default=math.inf)
+
+    def have_quorum(self, quorum: float) -> bool:
+        """Return whether arms with a share of the weight of at least `quorum` are closed."""
+        weight = math.fsum(arm.arm.weight for arm in self._arms)
+        closed = math.fsum(arm.arm.weight for arm in self._arms if arm.closed)
+        return weight > 0 and closed >= quorum * weight * _NEARLY_ALL
+
+    def hedge(self, arm: ArmRun) -> ArmRun:
+        """Return a second attempt at reading an arm, with the same limits of time."""
+        second = ArmRun(arm.arm, arm.source, arm.state)
+        second.is_second = arm.hedged = second.hedged = True
+        second.last, second.due = arm.last, arm.due
+        arm.rival, second.rival = second, arm
+        self._others.append(second)
+        return second
+
+    def choose(self, arm: ArmRun) -> None:
+        """Let this attempt count, and end its rival."""
+        rival = self._part(arm)
+        if rival is not None:
+            self._count(arm, rival)
+            rival.close()
+            rival.cancel()
+
+    def give_up(self, arm: ArmRun, error: BaseException | None) -> bool:
+        """Let the rival of an attempt that failed count, if there is one."""
+        rival = self._part(arm)
+        if rival is None:
+            return False
+        self._count(rival, arm)
+        arm.close()
+        rival.first_error = error
+        return True
+
+    def _count(self, arm: ArmRun, other: ArmRun) -> None:
+        self._arms[arm.state.index] = arm
+        self._others = [other if one is arm else one for one in self._others]
+
+    @staticmethod
+    def _part(arm: ArmRun) -> ArmRun | None:
+        rival, arm.rival = arm.rival, None
+        if rival is not None:
+            rival.rival = None
+        return rival
+
+
+def failure_of(report: ArmReport) -> ArmError:
+    """Return the failure of a required arm, with what it raised as the cause."""
+    name = report.name
+    if report.retry_after is not None:
+        return ArmError(f"required arm {name!r} is skipped for {report.retry_after:.3g} s more", arm=name)
+    failure = ArmError(f"required arm {name!r} failed: {in_words(report.error)}", arm=name)
+    failure.__cause__ = report.error
+    return failure

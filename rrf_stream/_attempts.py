@@ -8,7 +8,7 @@ from typing import Any
 
 from rrf_stream._arm import Arm
 from rrf_stream._arm_state import ArmState
-from rrf_stream._coverage import ArmReport, in_words
+from rrf_stream._coverage import ArmReport, ArmStatus, in_words
 from rrf_stream._pump import ArmRun
 from rrf_stream.errors import ArmError
 
@@ -96,10 +96,11 @@ class Attempts:
 
 
 def failure_of(report: ArmReport) -> ArmError:
-    """Return the failure of a required arm, with what it raised as the cause."""
+    """Return the failure of a required arm that raised or was not read, with what it raised as the cause."""
     name = report.name
     if report.retry_after is not None:
         return ArmError(f"required arm {name!r} is skipped for {report.retry_after:.3g} s more", arm=name)
-    failure = ArmError(f"required arm {name!r} failed: {in_words(report.error)}", arm=name)
+    fate = "failed" if report.status is ArmStatus.FAILED else f"was {report.status}"
+    failure = ArmError(f"required arm {name!r} {fate}: {in_words(report.error)}", arm=name)
     failure.__cause__ = report.error
     return failure

@@ -80,7 +80,8 @@ class ArmReport(NamedTuple):
         received: Results taken from it, repeats included.
         first_hit_after: Seconds from the start to its first result; None before that, or without a clock.
         elapsed: Seconds from the start to its close, or to now while it is open; None without a clock.
-        error: What it raised, if it failed; with its traceback, for as long as the report is kept.
+        error: What it raised, if it failed, or why it was rejected; with its traceback, for as long as
+            the report is kept.
         retry_after: Seconds until it is tried again, if it was skipped, at least 0; else None.
     """
 

@@ -36,7 +36,7 @@ class Outcome(StrEnum):
     STOPPED = "stopped"
     """The reader called `stop()`, or left."""
     FAILED = "failed"
-    """A required arm failed."""
+    """A required arm failed, or was not read: rejected or skipped."""
 
 
 class FusedHit(NamedTuple):

@@ -4,7 +4,7 @@ Wrong arguments are `ValueError` or `TypeError`, as everywhere in Python; the
 classes here are for what went wrong with a search::
 
     RRFStreamError
-    +-- ArmError            a required arm failed; __cause__ is its own error
+    +-- ArmError            a required arm failed or was not read; __cause__ is its own error
     +-- DegradedError       raise_for_coverage() on an answer that lacks an arm
     +-- FusionClosedError   the fusion or the arm takes no more (also a ValueError)
     +-- MissingExtraError   an optional library is not installed (also an ImportError)
@@ -39,7 +39,7 @@ class ArmError(RRFStreamError):
     """A required arm failed, so the whole fusion did.
 
     Attributes:
-        arm: The name of the arm. Its own exception is `__cause__`.
+        arm: The name of the arm. Its own exception is `__cause__`; None if it was skipped.
     """
 
     def __init__(self, message: str, *, arm: str) -> None:

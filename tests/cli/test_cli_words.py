@@ -32,6 +32,7 @@ def report(status: ArmStatus, received: int, error: BaseException | None = None)
         first_hit_after=None,
         elapsed=0.012,
         error=error,
+        retry_after=9.0 if status is ArmStatus.SKIPPED else None,
     )
 
 
@@ -91,6 +92,7 @@ def test_a_duration_is_short(seconds: float | None, shown: str) -> None:
         (ArmStatus.IDLE, 7, None, "gone quiet after 7 hits, 12 ms"),
         (ArmStatus.FAILED, 7, OSError("\x1b[2J"), "failed after 7 hits: OSError: \\x1b[2J"),
         (ArmStatus.REJECTED, 0, None, "not started: no thread was free"),
+        (ArmStatus.SKIPPED, 0, None, "not asked: tried again in 9.0 s"),
         (ArmStatus.STOPPED, 7, None, "stopped after 7 hits: no more was needed"),
         (ArmStatus.CANCELLED, 7, None, "cancelled after 7 hits"),
     ],

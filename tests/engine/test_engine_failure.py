@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import operator
+import threading
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import pytest
 from engine_kit import assert_is_batch, read, received, statuses
 
@@ -14,9 +16,11 @@ from rrf_stream import (
     Outcome,
     Snapshot,
     fuse_arms,
+    in_thread,
     open_fusion,
+    set_thread_limit,
 )
-from rrf_stream.errors import ArmError, DegradedError
+from rrf_stream.errors import ArmError, DegradedError, ThreadLimitError
 from rrf_stream.testing import script
 
 if TYPE_CHECKING:
@@ -152,6 +156,24 @@ async def test_the_failure_of_a_required_arm_is_raised_with_its_cause() -> None:
         await fuse_arms(arms)
     assert caught.value.arm == "must"
     assert caught.value.__cause__ is error
+
+
+async def test_a_required_arm_that_finds_no_thread_fails_the_fusion() -> None:
+    """REJECTED means that it was not read at all, so the answer fails at once."""
+    before = set_thread_limit(1)
+    go = threading.Event()
+    try:
+        async with open_fusion({"holds the thread": in_thread(go.wait)}) as other:
+            await anyio.lowlevel.checkpoint()
+            arms = [Arm("must", in_thread(list), required=True), Arm("other", script(hang=True))]
+            with pytest.raises(ArmError, match="'must' was rejected: ThreadLimitError") as caught:
+                await fuse_arms(arms)
+            assert isinstance(caught.value.__cause__, ThreadLimitError)
+            go.set()
+            assert statuses(await other.final()) == {"holds the thread": ArmStatus.FAILED}
+    finally:
+        go.set()
+        set_thread_limit(before)
 
 
 async def test_a_reader_gets_the_final_snapshot_before_the_error() -> None:

@@ -36,7 +36,7 @@ class Arm:
         weight: Finite and at least 0. With 0 the arm is read and reported but lists nothing.
         window: How many ranks are read at most, at least 1; None for no limit.
         timeout: Seconds from the start until the arm is closed with what has arrived; None for no limit.
-        idle_timeout: Seconds without a result until the arm is closed; None for no limit.
+        idle_timeout: Seconds without a result or a page until the arm is closed; None for no limit.
         required: Whether its failure is the failure of the whole fusion.
         kernel: What its ranks are worth; None for the kernel of the fusion.
 

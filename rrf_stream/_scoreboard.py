@@ -156,6 +156,9 @@ class Scoreboard:
                 hits[rank - 1 : rank] = (hit,)  # one more where the list ends
         else:
             hits = [*self._explain(range(1, len(best) + 1), best, in_order=in_order)]
+            for place, (tally, was, hit) in enumerate(zip(self._shown, self._hits, hits, strict=False)):
+                if tally == tallies[place] and _same_copies(was, hit):
+                    hits[place] = was
         self._hits, self._shown = hits, tallies
         self.touched = False
         return self._hits
@@ -244,3 +247,8 @@ class Scoreboard:
         return self._representative(
             [copy for ranking in self._rankings for copy in ranking.copies.get(id_, ())]
         )
+
+
+def _same_copies(one: FusedHit, other: FusedHit) -> bool:
+    """Return whether two hits of one document show the same copies; what these are equal to is not asked."""
+    return one.item is other.item and [*map(id, one.items.values())] == [*map(id, other.items.values())]

@@ -261,3 +261,20 @@ def test_a_plain_id_has_no_copy() -> None:
     (hit,) = fuse([["a"]])
     assert hit.item is None
     assert dict(hit.items) == {}
+
+
+def test_a_repeat_with_a_copy_that_is_not_shown_is_no_news() -> None:
+    """The first copy is shown, so a repeat changes nothing that anybody sees; copies are never compared."""
+
+    class Incomparable:
+        def __eq__(self, other: object) -> bool:
+            raise ValueError("the truth value of an array is ambiguous")
+
+        __hash__ = None  # type: ignore[assignment]
+
+    accumulator = Accumulator({"a": 1}, top_k=1)
+    page = [Hit("x", item=Incomparable()), Hit("y", item=Incomparable())]
+    accumulator.add("a", page)
+    assert accumulator.refresh() is not None
+    accumulator.add("a", page)
+    assert accumulator.refresh() is None

@@ -83,11 +83,12 @@ class Fusion:
             if not run.running:
                 run.start()
             while not run.ended:
-                if self._next_at > run.elapsed:
+                if self._next_at and self._next_at > run.elapsed:
                     with anyio.CancelScope(deadline=anyio.current_time() + self._next_at - run.elapsed):
                         await run.changed()
                 elif (snapshot := run.accumulator.refresh(at=run.elapsed)) is not None:
-                    self._next_at = run.elapsed + run.settings.min_interval
+                    if run.settings.min_interval:
+                        self._next_at = run.elapsed + run.settings.min_interval
                     return snapshot
                 else:
                     await run.changed()

@@ -91,9 +91,9 @@ class ArmRun(Detached):
     @property
     def expiry(self) -> float:
         """When something is to be done about it if it delivers nothing until then."""
+        due = min(self.due, self.hedge_at)
         idle = self.arm.idle_timeout
-        due = self.due if idle is None else min(self.due, self.last + idle)
-        return min(due, self.hedge_at)
+        return due if idle is None else min(due, self.last + idle)
 
 
 async def pump(arm: ArmRun, deliver: Deliver, close: Close) -> None:
@@ -112,15 +112,25 @@ async def pump(arm: ArmRun, deliver: Deliver, close: Close) -> None:
                 deliver(arm, stream)
             else:
                 await _read(arm, stream, deliver)
-        except ThreadLimitError as error:
-            close(arm, ArmStatus.REJECTED, error)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever an arm raises is its report
-            close(arm, ArmStatus.FAILED, error)
+            rejected = isinstance(error, ThreadLimitError)
+            close(arm, ArmStatus.REJECTED if rejected else ArmStatus.FAILED, _as_theirs(error))
         else:
             close(arm, ArmStatus.EXHAUSTED, None)
     finally:  # the arm is closed by now, so that nobody waits for its clean-up
         if type(stream) is not Page:
             await close_stream(stream)
+
+
+def _as_theirs(error: BaseException) -> BaseException:
+    """Return an error without this library's frames at the head of its traceback.
+
+    They refer to the fusion, which refers to the error: a cycle, and all that the arm held would stay.
+    """
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith("rrf_stream._"):
+        trace = trace.tb_next
+    return error if trace is None else error.with_traceback(trace)
 
 
 async def _read(arm: ArmRun, stream: AsyncIterator[Any], deliver: Deliver) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any
 
 import anyio
@@ -129,11 +129,11 @@ class Run:
             self.deadline = outer
             self._set_timer()
 
-    async def changed(self, *, until_end: bool = False) -> None:
-        """Wait until something arrives or an arm closes, or else until every arm is closed."""
+    def changed(self, *, until_end: bool = False) -> Awaitable[None]:
+        """Return what waits until something arrives or an arm closes, or else until every arm is closed."""
         self._wakes_at_end = until_end
         self._wake = waiter = self.backend.waiter()
-        await waiter.wait()
+        return waiter.wait()
 
     def finish(self) -> Snapshot:
         """Return the final snapshot of a fusion that has ended."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -108,8 +108,8 @@ class Timer(Protocol):
 class Waiter(Protocol):
     """What one task waits for until something sets it, once."""
 
-    async def wait(self) -> None:
-        """Wait until it is set; return at once if it is."""
+    def wait(self) -> Awaitable[None]:
+        """Return what waits until it is set."""
 
     def set(self) -> None:
         """End the wait."""
@@ -147,8 +147,8 @@ class _Future:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._future: asyncio.Future[None] = loop.create_future()
 
-    async def wait(self) -> None:
-        await self._future
+    def wait(self) -> Awaitable[None]:
+        return self._future
 
     def set(self) -> None:
         if not self._future.done():  # the task that waited may have been cancelled

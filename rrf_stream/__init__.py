@@ -14,6 +14,7 @@ from rrf_stream._contracts import (
     rrf_scores,
 )
 from rrf_stream._coverage import ArmReport, ArmStatus, Coverage
+from rrf_stream._drain import drain
 from rrf_stream._fusion import Fusion, fuse_arms, open_fusion
 from rrf_stream._health import ArmStats, Latency
 from rrf_stream._hedging import Hedging
@@ -24,7 +25,6 @@ from rrf_stream._options import FusionOptions
 from rrf_stream._pipeline import Pipeline
 from rrf_stream._snapshot import Delta, FusedHit, Outcome, Snapshot
 from rrf_stream._source import pages
-from rrf_stream._tasks import drain
 from rrf_stream._thread_limit import set_thread_limit
 
 __all__ = [

@@ -57,7 +57,8 @@ class Arm:
 
     def __post_init__(self) -> None:
         check_names("name", [self.name])
-        check_source(self.source)
+        object.__setattr__(self, "name", str.__str__(self.name))  # not a member of an enumeration, say
+        check_source(self.source, self.name)
         check_weight("weight", self.weight)
         check_count("window", self.window, optional=True)
         check_seconds("timeout", self.timeout)
@@ -85,14 +86,21 @@ def arms_of(arms: Mapping[str, Any] | Iterable[Arm]) -> tuple[Arm, ...]:
     return given
 
 
-def check_source(source: Any) -> None:
-    """Refuse what no arm can read, and what has no order: text, mappings and sets."""
+def check_source(source: Any, arm: str = "", *, name: str = "source") -> None:
+    """Refuse what no arm can read, and what has no order: text, mappings and sets.
+
+    Args:
+        source: What is to be read.
+        arm: The name of its arm, for errors; empty if that is not known.
+        name: What it is called there.
+    """
     kind = type(source)
     if kind is CoroutineType or kind is list or hasattr(kind, "__aiter__") or hasattr(kind, "__await__"):
         return
     readable = hasattr(kind, "__iter__") or callable(source)
     if not readable or isinstance(source, (str, bytes, Mapping, set, frozenset)):
         raise TypeError(
-            "source must be an asynchronous iterable, an awaitable of a list, an iterable in rank order, "
+            f"{name} must be an asynchronous iterable, an awaitable of a list, an iterable in rank order, "
             f"or a callable that returns one of these, not {reprlib.repr(source)}"
+            + (f", for arm {arm!r}" if arm else "")
         )

@@ -9,6 +9,7 @@ from typing import Any
 from rrf_stream._arm import Arm
 from rrf_stream._arm_state import ArmState
 from rrf_stream._coverage import ArmReport, ArmStatus, in_words
+from rrf_stream._health import Watch
 from rrf_stream._pump import ArmRun
 from rrf_stream.errors import ArmError
 
@@ -50,6 +51,15 @@ class Attempts:
         """When something is to be done about an arm, if none delivers until then."""
         return min([arm.expiry for arm in self._arms if not arm.closed], default=math.inf)
 
+    def admit(self, watch: Watch, now: float) -> Iterator[tuple[ArmRun, float]]:
+        """Give the arms that are to be skipped, and for how many seconds; let others be hedged."""
+        for index, arm in enumerate(self._arms):
+            retry_after, hedge_after = watch.admit(index)
+            if retry_after is not None:
+                yield arm, retry_after
+            elif hedge_after is not None:
+                arm.hedge_at = now + hedge_after
+
     def have_quorum(self, quorum: float) -> bool:
         """Return whether arms with a share of the weight of at least `quorum` are closed."""
         weight = math.fsum(arm.arm.weight for arm in self._arms)
@@ -59,7 +69,8 @@ class Attempts:
     def hedge(self, arm: ArmRun) -> ArmRun:
         """Return a second attempt at reading an arm, with the same limits of time."""
         second = ArmRun(arm.arm, arm.source, arm.state)
-        second.is_second = arm.hedged = second.hedged = True
+        second.attempt = 2
+        arm.hedged = second.hedged = True
         second.last, second.due = arm.last, arm.due
         arm.rival, second.rival = second, arm
         self._others.append(second)
@@ -73,15 +84,13 @@ class Attempts:
             rival.close()
             rival.cancel()
 
-    def give_up(self, arm: ArmRun, error: BaseException | None) -> bool:
-        """Let the rival of an attempt that failed count, if there is one."""
+    def give_up(self, arm: ArmRun, error: BaseException | None) -> None:
+        """Let the rival of an attempt that failed count."""
         rival = self._part(arm)
-        if rival is None:
-            return False
-        self._count(rival, arm)
+        if rival is not None:
+            self._count(rival, arm)
+            rival.first_error = error
         arm.close()
-        rival.first_error = error
-        return True
 
     def _count(self, arm: ArmRun, other: ArmRun) -> None:
         self._arms[arm.state.index] = arm

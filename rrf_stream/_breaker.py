@@ -6,6 +6,7 @@ outcome may come from a timer. Nothing here waits, locks or knows an event loop.
 
 from __future__ import annotations
 
+import asyncio
 import random as _random
 import time
 from collections.abc import Callable
@@ -31,6 +32,7 @@ class Breaker:
         cooldown: Seconds until it is tried again, above 0 and finite.
         jitter: By which share of itself each cool-down is longer or shorter, at random, at least 0
             and below 1: so that not all who gave up together come back together.
+        ignore: Types of errors that say nothing of the arm, such as ValueError where a query may be wrong.
         clock: Gives the time in seconds. It must go on steadily in every thread and on every event
             loop where the pipeline is used, which the clock of one event loop does not.
         random: Gives random numbers of at least 0 and below 1.
@@ -44,6 +46,7 @@ class Breaker:
     cooldown: float = 30.0
     jitter: float = 0.1
     _: KW_ONLY
+    ignore: tuple[type[BaseException], ...] = ()
     clock: Callable[[], float] = time.monotonic
     random: Callable[[], float] = _random.random  # noqa: S311 - nothing here is secret
 
@@ -53,6 +56,10 @@ class Breaker:
             raise ValueError(f"cooldown must be a finite number of seconds above 0, not {self.cooldown!r}")
         if not 0 <= exact("jitter", self.jitter) < 1:
             raise ValueError(f"jitter must be a number of at least 0 and below 1, not {self.jitter!r}")
+        if not isinstance(self.ignore, tuple) or not all(
+            isinstance(one, type) and issubclass(one, BaseException) for one in self.ignore
+        ):
+            raise TypeError(f"ignore must be a tuple of exception classes, not {self.ignore!r}")
         for name in ("clock", "random"):
             if not callable(getattr(self, name)):
                 raise TypeError(f"{name} must be callable, not {getattr(self, name)!r}")
@@ -72,15 +79,18 @@ class Circuit:
     Attributes:
         ticket: How often it has opened.
         failures: How many failures in a row it has seen, those of trials included.
+        says_nothing: Types of errors that are no failures of the arm.
         is_open: Whether it is open or half-open.
     """
 
-    __slots__ = ("_due", "_policy", "_trial", "failures", "is_open", "ticket")
+    __slots__ = ("_due", "_policy", "_trial", "failures", "is_open", "says_nothing", "ticket")
 
     def __init__(self, policy: Breaker) -> None:
         self.ticket = 0
         self.failures = 0
         self._policy = policy
+        # Whoever ends the event loop cancels the arms, too.
+        self.says_nothing = (*policy.ignore, asyncio.CancelledError)
         self.is_open = False
         self._trial = False
         self._due = 0.0
@@ -96,24 +106,24 @@ class Circuit:
         now = self._policy.clock()
         if now < self._due:
             return self._due - now
-        self._trial = True
         self._due = now + self._policy.pause()
+        self._trial = True
         return None
 
     def failed(self, ticket: int) -> bool:
         """Take note that the arm failed or was too late; return whether that opened the breaker."""
         if ticket != self.ticket:
             return False
+        # Never too few with a trial, as only answers start the count anew.
+        if self.failures + 1 >= self._policy.failures:
+            self._due = (
+                self._policy.clock() + self._policy.pause()
+            )  # first, as it is the caller's: it may raise
+            self.ticket += 1
+            self.is_open = True
+            self._trial = False
         self.failures += 1
-        if (
-            self.failures < self._policy.failures
-        ):  # never so with a trial, as only answers start the count anew
-            return False
-        self.ticket += 1
-        self.is_open = True
-        self._trial = False
-        self._due = self._policy.clock() + self._policy.pause()
-        return True
+        return self.is_open
 
     def answered(self, ticket: int) -> bool:
         """Take note that the arm answered in full; return whether that closed the breaker."""

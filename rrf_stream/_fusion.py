@@ -83,15 +83,15 @@ class Fusion:
             if not run.running:
                 run.start()
             while not run.ended:
-                if self._next_at and self._next_at > run.elapsed:
+                if self._next_at > run.elapsed:
                     with anyio.CancelScope(deadline=anyio.current_time() + self._next_at - run.elapsed):
-                        await run.changed()
-                elif (snapshot := run.accumulator.refresh(at=run.elapsed)) is not None:
+                        await run.news(until_end=True)
+                elif (snapshot := run.refresh()) is not None:
                     if run.settings.min_interval:
                         self._next_at = run.elapsed + run.settings.min_interval
                     return snapshot
                 else:
-                    await run.changed()
+                    await run.news()
             return run.finish()
 
     async def final(self) -> Snapshot:
@@ -100,7 +100,7 @@ class Fusion:
         It is due, at the latest, just before an anyio deadline around this call fires.
 
         Raises:
-            ArmError: A required arm failed.
+            ArmError: A required arm failed, or was not read; raised once, then the snapshot is returned.
             RuntimeError: Another task is reading.
         """
         with self._one_reader:
@@ -127,7 +127,9 @@ class Fusion:
         return self._run.accumulator.rankings()
 
     def __repr__(self) -> str:
-        return f"<Fusion {self._run}>"
+        run = self._run
+        state = str(run.outcome) if run.ended else "running" if run.running else "not started"
+        return f"<Fusion {state}: {run.accumulator.describe()}, {len(run.arms.running)} tasks alive>"
 
     def __del__(self) -> None:
         abandon(self._run)
@@ -204,7 +206,7 @@ async def _answer(run: Run) -> Snapshot:
     else:
         run.start()
     while not run.ended:
-        await run.changed(until_end=True)
+        await run.news(until_end=True)
     final = run.finish()
     run.raise_failure()
     return final

@@ -144,6 +144,13 @@ class ArmHealth:
                 return None  # it is a trial: one query, not two
             return self._hedge.after(self._first, self._first_seen)
 
+    def hedge(self) -> bool:
+        """Return whether a second attempt may start that is due."""
+        if self._hedge is None:
+            return False
+        with self._lock:
+            return self._hedge.spend()
+
     def closed(
         self,
         ticket: int | None,
@@ -167,13 +174,14 @@ class ArmHealth:
             if last_hit_after is not None and status.is_full:
                 self._last.append(last_hit_after)
             if self._hedge is not None and status is not _SKIPPED:
-                self._hedge.count(hedged=hedged)
+                self._hedge.save()
             circuit = self._circuit
             if circuit is None or ticket is None:
                 return
+            error = report.error
             if status.is_full:
                 closed = circuit.answered(ticket)
-            elif status is _FAILED or status in _LATE:
+            elif status in _LATE or (status is _FAILED and not isinstance(error, circuit.says_nothing)):
                 opened = circuit.failed(ticket)
             else:
                 circuit.undecided(ticket)
@@ -187,9 +195,13 @@ class ArmHealth:
                 arm=self._name,
                 failures=failures,
                 status=str(status),
-                error=in_words(report.error),
+                error=in_words(error),
                 retry_after_ms=round(retry_after * 1000, 3),
             )
+
+    def report(self, error: Exception) -> None:
+        """Report that a clock, or a source of random numbers, raised."""
+        emit("health_failed", warning=True, arm=self._name, error=in_words(error))
 
     def stats(self) -> ArmStats:
         """Return what is known of the arm."""
@@ -219,7 +231,7 @@ class ArmHealth:
 
 
 class Watch:
-    """What one fusion asks and tells of the health of its arms, each by its index.
+    """What one fusion asks and tells of the health of its arms, each by its index. It never raises.
 
     Args:
         arms: The health of each arm, in the order of the arms.
@@ -231,26 +243,27 @@ class Watch:
         self._arms = arms
         self._tickets: list[int | None] = [None] * len(arms)
 
-    def admit(self, index: int) -> float | None:
-        """Return None if the arm is to be read; else it is skipped, and tried again after so many seconds.
+    def admit(self, index: int) -> tuple[float | None, float | None]:
+        """Ask whether an arm is to be read, when the fusion starts; at most once an arm.
 
-        Called at most once an arm, when the fusion starts.
+        Returns:
+            None if it is, or else the seconds until it is tried again; and the seconds after which it
+            is asked again if it has delivered nothing, or None for never.
         """
-        retry_after, self._tickets[index] = self._arms[index].admit()
-        return retry_after
+        arm = self._arms[index]
+        try:
+            retry_after, self._tickets[index] = arm.admit()
+            return retry_after, arm.hedge_after()
+        except Exception as error:  # noqa: BLE001 - a clock of the caller's may raise; the search goes on
+            arm.report(error)
+            return None, None
 
-    def hedge_after(self, index: int) -> float | None:
-        """Return after how many seconds an arm without a hit is asked again; None for never."""
-        return self._arms[index].hedge_after()
+    def hedge(self, index: int) -> bool:
+        """Return whether a second attempt at an arm may start that is due; counts it as one that does."""
+        return self._arms[index].hedge()
 
     def closed(
-        self,
-        index: int,
-        report: ArmReport,
-        last_hit_after: float | None,
-        *,
-        hedged: bool = False,
-        second_won: bool = False,
+        self, index: int, report: ArmReport, last_hit_after: float | None, *, hedged: bool, second_won: bool
     ) -> None:
         """Take note that an arm was closed; called once an arm, whatever the reason.
 
@@ -261,9 +274,11 @@ class Watch:
             hedged: Whether a second attempt was started.
             second_won: Whether the second attempt delivered first.
         """
-        self._arms[index].closed(
-            self._tickets[index], report, last_hit_after, hedged=hedged, second_won=second_won
-        )
+        arm = self._arms[index]
+        try:
+            arm.closed(self._tickets[index], report, last_hit_after, hedged=hedged, second_won=second_won)
+        except Exception as error:  # noqa: BLE001 - as above
+            arm.report(error)
 
 
 def _latency(latencies: list[float]) -> Latency:

@@ -82,9 +82,15 @@ class Hedge:
             self._learn_at = seen + max(1, len(latencies) // _RELEARN)
         return self._after
 
-    def count(self, *, hedged: bool) -> None:
-        """Take note of a query: each saves up for second attempts, and pays for its own."""
-        self._saved = min(_SAVED, self._saved + self._policy.most) - hedged
+    def spend(self) -> bool:
+        """Return whether a second attempt may start, and pay for it: queries may run at once."""
+        may = self._saved >= 1
+        self._saved -= may
+        return may
+
+    def save(self) -> None:
+        """Take note of a query, which saves up for second attempts."""
+        self._saved = min(_SAVED, self._saved + self._policy.most)
 
 
 def quantile_of(ordered: Sequence[float], quantile: float) -> float:

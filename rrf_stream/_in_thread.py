@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import reprlib
 from contextlib import suppress
-from contextvars import Context
+from contextvars import Context, copy_context
 from functools import partial
 from typing import Any
 
@@ -23,25 +24,25 @@ from rrf_stream._source import (
     is_to_be_called,
     open_stream,
     read_here,
-    thread_stream,
+    read_in_thread,
     unending,
 )
 from rrf_stream._tasks import Detached, current_backend
-from rrf_stream._thread_stream import BUFFER, ThreadStream
-from rrf_stream._threads import SourceThread
+from rrf_stream._thread_stream import BUFFER, Reading, ThreadStream
 
 __all__ = ["ThreadSource", "in_thread"]
 
 
 def in_thread(source: Source, *, buffer: int = BUFFER) -> ThreadSource:
-    """Read a source that blocks in a daemon thread of its own, so that the answer is on time anyway.
+    """Read a source that blocks in a daemon thread, so that the answer is on time anyway.
 
     For clients that are not asynchronous, and for asynchronous ones that block nevertheless. The source is
     called, iterated and closed in that one thread, in a copy of the context of whoever reads it. An
     asynchronous one runs there on an event loop of its own: trio's under trio, else that of asyncio.
+    A later source may run in the same thread, and meet what this one left in `threading.local`.
 
     Closing the arm returns at once. The thread learns it when the source next gives something, closes
-    the source, and ends; on an event loop the source is cancelled. A call that is stuck runs on until it
+    the source, and is done; on an event loop the source is cancelled. A call that is stuck runs on until it
     returns: it holds its place under the bound of `set_thread_limit`, and keeps no interpreter from exiting.
 
     Example:
@@ -75,8 +76,7 @@ class ThreadSource:
         self._buffer = buffer
 
     def __aiter__(self) -> ThreadStream:
-        source = self.__wrapped__
-        return thread_stream(partial(_read, source), source, buffer=self._buffer)
+        return ThreadStream(read_in_thread(_read, self.__wrapped__, buffer=self._buffer))
 
     def __call__(self, *args: Any, **kwargs: Any) -> ThreadSource:
         source = self.__wrapped__
@@ -88,19 +88,19 @@ class ThreadSource:
         return f"in_thread({reprlib.repr(self.__wrapped__)})"
 
 
-def _read(source: Any, thread: SourceThread) -> None:
+def _read(source: Any, reading: Reading) -> None:
     """Read a source of any form in this thread, with an event loop only if it is asynchronous."""
     for _ in range(MOST_STEPS):
         if is_asynchronous(source):
-            backend = "asyncio" if isinstance(thread.loop, asyncio.AbstractEventLoop) else "trio"
-            main = partial(anyio.run, _OwnLoop(source, thread).main, backend=backend)
+            backend = "asyncio" if isinstance(reading.loop, asyncio.AbstractEventLoop) else "trio"
+            main = partial(anyio.run, _OwnLoop(source, reading).main, backend=backend)
             # The reader's context says that an event loop runs already; only the source gets that one.
             Context().run(main)
             return
         if not is_to_be_called(source):
-            read_here(source, thread)
+            read_here(source, reading)
             return
-        source = thread.variables.run(source)
+        source = source()
     raise unending(source)
 
 
@@ -108,49 +108,54 @@ class _OwnLoop:
     """An asynchronous source that is read on an event loop in its own thread.
 
     Args:
-        source: What to read.
-        thread: Where.
+        source: What to read, in a copy of the current context.
+        reading: Who is given it.
     """
 
-    def __init__(self, source: Any, thread: SourceThread) -> None:
+    def __init__(self, source: Any, reading: Reading) -> None:
         self._source = source
-        self._thread = thread
-        self._reads = True
+        self._reading = reading
+        self._variables = copy_context()
+        self._task = Detached(reading.name)
+        self._is_read = True
 
     async def main(self) -> None:
         """Read it in a task that is cancelled, once, when nobody reads any more."""
-        thread = self._thread
-        if thread.stopped:
+        reading = self._reading
+        if reading.is_over:
             discard(self._source)
             return
+        if isinstance(loop := current_backend().loop, asyncio.BaseEventLoop):
+            loop.slow_callback_duration = math.inf  # it is there to be blocked; debug mode need not say so
         errors: list[BaseException | None] = []
-        backend = current_backend()
-        task = Detached(thread.name)
-        thread.variables.run(backend.spawn, task, lambda _, error: errors.append(error), self._read)
-
-        def cancel() -> None:
-            if self._reads:
-                task.cancel()
-
-        def post_cancel() -> None:
-            with suppress(RuntimeError):  # this event loop has ended
-                backend.post(cancel)
-
-        thread.on_stop(post_cancel)  # posted, the cancellation cannot come before the first step
-        await task.wait()
+        self._backend = backend = current_backend()
+        self._variables.run(backend.spawn, self._task, lambda _, error: errors.append(error), self._read)
+        reading.native = self
+        if reading.is_over:
+            self.cancel()
+        await self._task.wait()
         for error in errors:
-            if error is not None and not (thread.stopped and isinstance(error, asyncio.CancelledError)):
+            if error is not None and not (reading.is_over and isinstance(error, asyncio.CancelledError)):
                 raise error
+
+    def cancel(self) -> None:
+        """Cancel the task, maybe twice, from any thread: posted, it cannot come before the first step."""
+        with suppress(RuntimeError):  # this event loop has ended
+            self._backend.post(self._cancel)
+
+    def _cancel(self) -> None:
+        if self._is_read:
+            self._task.cancel()
 
     async def _read(self, _: Detached) -> None:
         stream = await open_stream(self._source, blocking=True)
         if type(stream) is Page:
-            self._thread.put(stream)
+            self._reading.put(stream)
             return
         try:
             async for element in stream:
-                if not self._thread.put(element):
+                if not self._reading.put(element):
                     break
         finally:
-            self._reads = False
+            self._is_read = False
             await close_stream(stream)

@@ -7,10 +7,10 @@ from contextlib import suppress
 import anyio
 
 from rrf_stream._coverage import ArmStatus
+from rrf_stream._drain import wait_for
 from rrf_stream._pump import discard_unread
 from rrf_stream._run import Run
 from rrf_stream._snapshot import Outcome
-from rrf_stream._tasks import wait_for
 
 __all__ = ["abandon", "clean_up", "let_go"]
 
@@ -57,4 +57,4 @@ def _report_abandoned(run: Run) -> None:
     for arm in run.arms.running:
         if not arm.abandoned:
             arm.abandoned = True
-            run.journal.abandoned(arm.arm.name)
+            run.journal.abandoned(arm.arm.name, arm.attempt)

@@ -95,21 +95,24 @@ class Journal:
             elapsed_ms=round(elapsed * 1000, 3),
         )
 
-    def health_failed(self, arm: str, error: BaseException) -> None:
-        """Report that what follows an arm over many queries raised, and knows nothing of this one."""
-        emit("health_failed", warning=True, fusion=self._number, arm=arm, error=in_words(error))
+    def attempt_failed(self, arm: str, attempt: int, error: BaseException | None) -> None:
+        """Report that one of two attempts at an arm failed, and the other goes on."""
+        self._emit("attempt_failed", arm, attempt, warning=True, error=in_words(error))
 
-    def late_hits(self, arm: str, received: int) -> None:
+    def late_hits(self, arm: str, attempt: int, received: int) -> None:
         """Report how many results arrived after an arm was closed."""
-        emit("late_hits", fusion=self._number, arm=arm, received=received)
+        self._emit("late_hits", arm, attempt, received=received)
 
-    def cleanup_failed(self, arm: str, error: BaseException) -> None:
+    def cleanup_failed(self, arm: str, attempt: int, error: BaseException) -> None:
         """Report that an arm raised after it was closed: its report is made, and stays as it is."""
-        emit("arm_cleanup_failed", warning=True, fusion=self._number, arm=arm, error=in_words(error))
+        self._emit("arm_cleanup_failed", arm, attempt, warning=True, error=in_words(error))
 
-    def abandoned(self, arm: str) -> None:
+    def abandoned(self, arm: str, attempt: int) -> None:
         """Report that nobody waits any more for an arm that still cleans up, or ignores its cancellation."""
-        emit("arm_abandoned", warning=True, fusion=self._number, arm=arm)
+        self._emit("arm_abandoned", arm, attempt, warning=True)
+
+    def _emit(self, event: str, arm: str, attempt: int, *, warning: bool = False, **fields: Any) -> None:
+        emit(event, warning=warning, fusion=self._number, arm=arm, attempt=attempt, **fields)
 
 
 def _is_heard(*, warning: bool) -> bool:

@@ -24,7 +24,7 @@ from rrf_stream._ranking import Repeats
 from rrf_stream._scoreboard import Representative
 from rrf_stream._tally import layout_of
 
-__all__ = ["FusionOptions", "Settings", "changed", "plan_of", "prepare", "settings_of"]
+__all__ = ["FusionOptions", "Settings", "plan_of", "prepare", "replaced", "settings_of"]
 
 
 class FusionOptions(TypedDict, total=False):
@@ -118,17 +118,24 @@ def settings_of(options: FusionOptions) -> Settings:
     return Settings(**options)
 
 
-def changed(settings: Settings, options: FusionOptions) -> Settings:
+def replaced(settings: Settings, options: FusionOptions) -> Settings:
     """Return settings with other options in place of some; errors as for `Settings`."""
     _check_known(options)
     return replace(settings, **options)
+
+
+_ELSEWHERE = dict.fromkeys(("breaker", "hedging"), "Pipeline()") | dict.fromkeys(
+    ("weight", "window", "idle_timeout", "required"), "an Arm"
+)
+"""What is not an option of a fusion, but easily taken for one."""
 
 
 def _check_known(options: FusionOptions) -> None:
     for name in options:
         if name not in FusionOptions.__annotations__:
             known = ", ".join(FusionOptions.__annotations__)
-            raise TypeError(f"{name!r} is not an option of a fusion; the options are {known}")
+            elsewhere = f" but of {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
+            raise TypeError(f"{name!r} is not an option of a fusion{elsewhere}; the options are {known}")
 
 
 class Prepared(NamedTuple):
@@ -158,8 +165,8 @@ def prepare(arms: Mapping[str, Any] | Iterable[Arm], options: FusionOptions) -> 
     plain = "deadline" not in options and _PLAIN.issuperset(map(type, options.values()))
     if plain and isinstance(arms, Mapping):
         sources = [*arms.values()]
-        for source in sources:
-            check_source(source)
+        for name, source in arms.items():
+            check_source(source, name)
         return _prepared(tuple(arms), tuple(options), *options.values()), sources
     given = arms_of(arms)
     settings = settings_of(options)

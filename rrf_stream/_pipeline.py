@@ -11,7 +11,7 @@ from rrf_stream._breaker import Breaker
 from rrf_stream._fusion import Fusion, answer
 from rrf_stream._health import ArmHealth, ArmStats, Watch
 from rrf_stream._hedging import Hedging
-from rrf_stream._options import FusionOptions, changed, plan_of, settings_of
+from rrf_stream._options import FusionOptions, plan_of, replaced, settings_of
 from rrf_stream._run import Run
 from rrf_stream._snapshot import Snapshot
 
@@ -101,7 +101,7 @@ class Pipeline:
     def _run_of(self, query: Any, options: FusionOptions) -> Run:
         settings, plan = self._settings, self._plan
         if options:
-            settings = changed(settings, options)
+            settings = replaced(settings, options)
             plan = plan_of(self._arms, settings)
         sources = [partial(arm.source, query) for arm in self._arms]
         return Run(self._arms, sources, settings, plan, Watch(self._health))

@@ -11,7 +11,8 @@ import anyio.lowlevel
 
 from rrf_stream._arm import Arm
 from rrf_stream._arm_state import ArmState
-from rrf_stream._coverage import ArmStatus
+from rrf_stream._coverage import ArmReport, ArmStatus
+from rrf_stream._health import Watch
 from rrf_stream._hit import Page
 from rrf_stream._source import close_stream, close_unread, discard, open_stream
 from rrf_stream._tasks import Backend, Detached, Done
@@ -37,24 +38,26 @@ class ArmRun(Detached):
         closed: Whether nothing more counts.
         due: When its timeout is over, on the clock of the event loop.
         hedge_at: When it gets a second attempt, if nothing has arrived by then.
-        last: When it last delivered.
+        last: When it last delivered, be it an empty page.
+        last_hit: When it last delivered a result.
         late: Results that arrived after it was closed.
         rival: The other attempt, while it is open which of them counts.
         hedged: Whether there were two attempts.
-        is_second: Whether it is the second attempt.
+        attempt: Which of them it is: 1, or 2.
         first_error: What the other attempt raised, if it did.
     """
 
     __slots__ = (
         "abandoned",
         "arm",
+        "attempt",
         "closed",
         "due",
         "first_error",
         "hedge_at",
         "hedged",
-        "is_second",
         "last",
+        "last_hit",
         "late",
         "rival",
         "source",
@@ -71,10 +74,11 @@ class ArmRun(Detached):
         self.due = math.inf
         self.hedge_at = math.inf
         self.last = 0.0
+        self.last_hit = 0.0
         self.late = 0
         self.rival: ArmRun | None = None
         self.hedged = False
-        self.is_second = False
+        self.attempt = 1
         self.first_error: BaseException | None = None
 
     def set_clock(self, now: float) -> None:
@@ -87,6 +91,12 @@ class ArmRun(Detached):
     def close(self) -> None:
         """Let nothing more count."""
         self.closed = self.is_over = True
+
+    def tell(self, watch: Watch, report: ArmReport, started_at: float) -> None:
+        """Tell how the arm did in a query that started then."""
+        last = self.last_hit - started_at if report.received else None
+        won = self.attempt == 2 and last is not None
+        watch.closed(self.state.index, report, last, hedged=self.hedged, second_won=won)
 
     @property
     def expiry(self) -> float:
@@ -112,7 +122,9 @@ async def pump(arm: ArmRun, deliver: Deliver, close: Close) -> None:
                 deliver(arm, stream)
             else:
                 await _read(arm, stream, deliver)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever an arm raises is its report
+        except (Exception, SystemExit) as error:  # whatever an arm raises is its report
+            if arm.closed:  # so is this, as an answer to its cancellation: it failed to clean up
+                raise
             rejected = isinstance(error, ThreadLimitError)
             close(arm, ArmStatus.REJECTED if rejected else ArmStatus.FAILED, _as_theirs(error))
         else:
@@ -126,11 +138,12 @@ def _as_theirs(error: BaseException) -> BaseException:
     """Return an error without this library's frames at the head of its traceback.
 
     They refer to the fusion, which refers to the error: a cycle, and all that the arm held would stay.
+    (A frame of a `key` that raised refers to its callers all the same.)
     """
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith("rrf_stream._"):
         trace = trace.tb_next
-    return error if trace is None else error.with_traceback(trace)
+    return error.with_traceback(trace)
 
 
 async def _read(arm: ArmRun, stream: AsyncIterator[Any], deliver: Deliver) -> None:

@@ -32,7 +32,7 @@ from rrf_stream.errors import ArmError
 __all__ = ["Run"]
 
 _OUTER_MARGIN = 0.005  # seconds before an enclosing deadline at which the answer is due, to get out in time
-_DID_NOT_RUN = (ArmStatus.FAILED, ArmStatus.REJECTED, ArmStatus.SKIPPED)
+_FATAL = (ArmStatus.FAILED, ArmStatus.REJECTED, ArmStatus.SKIPPED)  # for a fusion that requires the arm
 
 
 class Run:
@@ -52,7 +52,7 @@ class Run:
         deadline: When the final snapshot is due, on the clock of the event loop.
         outcome: Why it ended, if it has.
         running: Whether it has been started.
-        ended: Whether every arm is closed, so that the next snapshot is the final one.
+        ended: Whether every arm is closed, so that the next snapshot is final.
         final: The final snapshot, once it was taken.
         grace: What reports the arms that still run when the grace is over, once the reader has left.
     """
@@ -82,7 +82,8 @@ class Run:
         self._ended_after = 0.0
         self._failure: ArmError | None = None
         self._quorum_due = math.inf
-        self._stopped_early: tuple[ArmStatus, Outcome] | None = None
+        self._stop_asked: tuple[ArmStatus, Outcome] | None = None
+        self._calls_out = False
         self._timer: Timer | None = None
         self._wake: Waiter | None = None
         self._wakes_at_end = False
@@ -91,12 +92,6 @@ class Run:
     def elapsed(self) -> float:
         """Seconds since the start."""
         return self.backend.time() - self._started_at
-
-    def __str__(self) -> str:
-        state = str(self.outcome) if self.ended else "running" if self.running else "not started"
-        return f"{state}: {self.accumulator.describe()}, {len(self.arms.running)} tasks alive"
-
-    # --- for the reader -----------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Start the clock and all arms."""
@@ -108,10 +103,10 @@ class Run:
         self.deadline = min(outer - _OUTER_MARGIN, self.settings.due(now))
         for arm in self.arms:
             arm.set_clock(now)
-        if self._stopped_early is not None:
-            self.stop(*self._stopped_early)
-        elif self._watch is not None:
-            self._admit(self._watch)
+        if not self._stop_if_asked() and self._watch is not None:
+            for arm, retry_after in self.arms.admit(self._watch, now):
+                self._shut(arm, ArmStatus.SKIPPED, retry=retry_after)
+            self._consider()
         deliver, close, done = self.deliver, self.close, self._task_ended
         for arm in self.arms:
             if arm.closed:  # before the start, or by an eager task that ended the fusion
@@ -129,11 +124,20 @@ class Run:
             self.deadline = outer
             self._set_timer()
 
-    def changed(self, *, until_end: bool = False) -> Awaitable[None]:
+    def news(self, *, until_end: bool = False) -> Awaitable[None]:
         """Return what waits until something arrives or an arm closes, or else until every arm is closed."""
         self._wakes_at_end = until_end
         self._wake = waiter = self.backend.waiter()
         return waiter.wait()
+
+    def refresh(self) -> Snapshot | None:
+        """Return a snapshot if it shows anything that the last one did not, else None."""
+        self._calls_out = True
+        try:
+            return self.accumulator.refresh(at=self.elapsed)
+        finally:
+            self._calls_out = False
+            self._stop_if_asked()
 
     def finish(self) -> Snapshot:
         """Return the final snapshot of a fusion that has ended."""
@@ -149,8 +153,8 @@ class Run:
 
     def stop(self, status: ArmStatus, outcome: Outcome) -> None:
         """Close every open arm with the status, and end for the reason that the outcome gives."""
-        if not self.running:
-            self._stopped_early = self._stopped_early or (status, outcome)
+        if not self.running or self._calls_out:
+            self._stop_asked = self._stop_asked or (status, outcome)
         elif not self.ended:
             self.outcome = outcome
             for arm in self.arms:
@@ -159,7 +163,12 @@ class Run:
                     arm.cancel()
             self._end()
 
-    # --- for the pumps ------------------------------------------------------------------------------------
+    def _stop_if_asked(self) -> bool:
+        """Stop if a callback asked to in the middle of something, or somebody before the start."""
+        asked, self._stop_asked = self._stop_asked, None
+        if asked is not None:
+            self.stop(*asked)
+        return asked is not None
 
     def deliver(self, arm: ArmRun, element: Any) -> bool:
         """Take what an arm yielded, a page or one result; return whether it may go on."""
@@ -168,19 +177,33 @@ class Run:
             arm.late += len(page)
             return False
         arm.last = now = self.backend.time()
-        accumulator = self.accumulator
-        more = accumulator.take(arm.state, page, now - self._started_at)
-        if arm.rival is not None and arm.state.ranking.received:
-            self.arms.choose(arm)
+        if page:
+            arm.last_hit = now
+        self._calls_out = True
+        try:
+            more = self.accumulator.take(arm.state, page, now - self._started_at)
+        finally:
+            self._calls_out = False
+        if arm.rival is not None:
+            arm.rival.last = now
+            if arm.state.ranking.received:
+                self.arms.choose(arm)
+        if self._stop_if_asked():
+            return False
         if not more:
             self.close(arm, ArmStatus.WINDOW_FULL)
-        elif self._wake is not None and accumulator.changed:
+        elif self._wake is not None and self.accumulator.changed:
             self._notify()
         return more
 
     def close(self, arm: ArmRun, status: ArmStatus, error: BaseException | None = None) -> None:
         """Close an arm, unless it is, and do what follows from it."""
-        if not arm.closed and (arm.rival is None or status.is_full or not self.arms.give_up(arm, error)):
+        if arm.closed:
+            return
+        if arm.rival is not None and status.is_short:  # the other attempt goes on
+            self.arms.give_up(arm, error)
+            self.journal.attempt_failed(arm.arm.name, arm.attempt, error)
+        else:
             self._shut(arm, status, error)
             self._consider()
 
@@ -188,24 +211,13 @@ class Run:
         if not arm.closed:  # cancelled by somebody else, or before its first step
             self.close(arm, ArmStatus.FAILED, error)
         elif error is not None and not isinstance(error, asyncio.CancelledError):
-            self.journal.cleanup_failed(arm.arm.name, error)
+            self.journal.cleanup_failed(arm.arm.name, arm.attempt, error)
         if not arm.started:
             discard_unread(arm, self.backend, self._task_ended)
         if arm.late:
-            self.journal.late_hits(arm.arm.name, arm.late)
+            self.journal.late_hits(arm.arm.name, arm.attempt, arm.late)
         if self.grace is not None and not self.arms.running:
             self.grace.cancel()
-
-    # --- decisions ----------------------------------------------------------------------------------------
-
-    def _admit(self, watch: Watch) -> None:
-        """Skip the arms that are to be left alone, and let others be hedged."""
-        for index, arm in enumerate(self.arms):
-            retry_after = watch.admit(index)
-            if retry_after is not None:
-                self._shut(arm, ArmStatus.SKIPPED, retry=retry_after)
-            elif (after := watch.hedge_after(index)) is not None:
-                arm.hedge_at = self._started_at + after
 
     def _shut(
         self, arm: ArmRun, status: ArmStatus, error: BaseException | None = None, retry: float | None = None
@@ -214,20 +226,15 @@ class Run:
         if arm.rival is not None:
             self.arms.choose(arm)
         arm.close()
-        state = arm.state
-        report = state.final
+        report = arm.state.final
         if report is None:  # else the accumulator has closed it, as its window is full
-            error = error and (arm.first_error or error)
-            report = self.accumulator.shut(state, status, self.elapsed, error, retry)
+            if error is not None:
+                error = arm.first_error or error
+            report = self.accumulator.shut(arm.state, status, self.elapsed, error, retry)
         self.journal.arm_closed(report)
         if self._watch is not None:
-            last = arm.last - self._started_at if report.received else None
-            second_won = arm.is_second and last is not None
-            try:
-                self._watch.closed(state.index, report, last, hedged=arm.hedged, second_won=second_won)
-            except Exception as failure:  # noqa: BLE001 - a clock of the caller's may raise; the search goes on
-                self.journal.health_failed(report.name, failure)
-        if arm.arm.required and status in _DID_NOT_RUN and self._failure is None:
+            arm.tell(self._watch, report, self._started_at)
+        if arm.arm.required and status in _FATAL and self._failure is None:
             self._failure = failure_of(report)
 
     def _consider(self) -> None:
@@ -260,8 +267,6 @@ class Run:
             self._wake.set()
             self._wake = None
 
-    # --- time ---------------------------------------------------------------------------------------------
-
     def _set_timer(self) -> None:
         """Schedule what is due first."""
         if self._timer is not None:
@@ -290,6 +295,6 @@ class Run:
     def _hedge(self, arm: ArmRun) -> None:
         """Start a second attempt at reading an arm, if it has delivered nothing."""
         arm.hedge_at = math.inf
-        if not arm.state.ranking.received:
+        if self._watch is not None and not arm.state.ranking.received and self._watch.hedge(arm.state.index):
             second = self.arms.hedge(arm)
             self.backend.spawn(second, self._task_ended, pump, self.deliver, self.close)

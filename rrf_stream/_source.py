@@ -21,15 +21,14 @@ from collections.abc import (
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from inspect import isasyncgenfunction, isclass, iscoroutine, iscoroutinefunction, ismethod
-from types import CoroutineType
+from types import BuiltinFunctionType, CoroutineType, WrapperDescriptorType
 from typing import Any, Self, TypeAlias, cast
 
 from rrf_stream._arm import check_source
 from rrf_stream._checks import check_iterable
 from rrf_stream._hit import Page
 from rrf_stream._tasks import Backend, Detached
-from rrf_stream._thread_stream import BUFFER, ThreadStream
-from rrf_stream._threads import SourceThread
+from rrf_stream._thread_stream import BUFFER, Reading, ThreadStream, Work
 
 __all__ = [
     "MOST_STEPS",
@@ -42,7 +41,7 @@ __all__ = [
     "open_stream",
     "pages",
     "read_here",
-    "thread_stream",
+    "read_in_thread",
     "unending",
 ]
 
@@ -53,6 +52,9 @@ that returns one of these. A retriever is such a callable that takes the query."
 
 MOST_STEPS = 8
 """How often a source is called or awaited at most: one that returns itself would never end."""
+
+_BUILT_IN = (BuiltinFunctionType, WrapperDescriptorType)  # not asynchronous, which `inspect` is slow to see
+_AT_HAND = (list, tuple, str, bytes)  # what can be iterated without a thread, or is refused
 
 
 def pages(source: Source) -> AsyncIterator[Page[Any]]:
@@ -100,9 +102,9 @@ async def open_stream(source: Any, *, blocking: bool = False) -> AsyncIterator[A
     """
     if type(source) is CoroutineType:  # as most often; the loop would do the same
         source = await source
+    for _ in range(MOST_STEPS):
         if type(source) is list:
             return Page(source)
-    for _ in range(MOST_STEPS):
         if hasattr(type(source), "__aiter__"):
             break
         if hasattr(type(source), "__await__"):
@@ -112,7 +114,7 @@ async def open_stream(source: Any, *, blocking: bool = False) -> AsyncIterator[A
         elif blocking or is_asynchronous(source):
             source = source()
         else:
-            source = await thread_stream(partial(_call, source), source).called()
+            source = await read_in_thread(_call, source).called()
     else:
         raise unending(source)
     iterator: AsyncIterator[Any] = aiter(source)
@@ -123,12 +125,12 @@ async def open_stream(source: Any, *, blocking: bool = False) -> AsyncIterator[A
 
 def _read_sync(source: Any, *, blocking: bool) -> AsyncIterator[Any] | Page[Any]:
     """Return all that a list has, or what reads another iterable; in a thread, if it may block."""
-    check_source(source)
+    check_source(source, name="what the source returned")
     if isinstance(source, list | tuple):
         return source if type(source) is Page else Page(source)
     if blocking or isinstance(source, Sized):
         return _Iterated(source)
-    return thread_stream(partial(read_here, source), source)
+    return ThreadStream(read_in_thread(read_here, source))
 
 
 async def close_stream(stream: AsyncIterator[Any]) -> None:
@@ -172,7 +174,8 @@ def is_asynchronous(source: Any) -> bool:
     if hasattr(kind, "__aiter__") or hasattr(kind, "__await__"):
         return True
     called = (bare, getattr(type(bare), "__call__", None))  # noqa: B004 - its code, not whether it is there
-    return any(iscoroutinefunction(code) or isasyncgenfunction(code) for code in called)
+    codes = [code for code in called if not isinstance(code, _BUILT_IN)]
+    return any(iscoroutinefunction(code) or isasyncgenfunction(code) for code in codes)
 
 
 def is_to_be_called(source: Any) -> bool:
@@ -185,38 +188,34 @@ def unending(source: Any) -> TypeError:
     return TypeError(f"source must be one within {MOST_STEPS} calls and awaits, not {reprlib.repr(source)}")
 
 
-def thread_stream(work: Callable[[SourceThread], None], source: Any, *, buffer: int = BUFFER) -> ThreadStream:
-    """Return the stream of a thread that is called what the source is called."""
+def read_in_thread(work: Work, source: Any, *, buffer: int = BUFFER) -> Reading:
+    """Return what reads a source in a thread, once it is started, and is called what the source is."""
     bare = _bare(source)
     name = getattr(bare, "__name__", None) or type(bare).__name__
-    return ThreadStream(work, name=name, discard=discard_on, buffer=buffer)
+    return Reading(work, source, name, buffer, discard_on)
 
 
-def read_here(results: Iterable[Any], thread: SourceThread) -> None:
+def read_here(results: Iterable[Any], reading: Reading) -> None:
     """Iterate over results in this thread, and close what iterates."""
-    check_source(results)
-    thread.variables.run(_iterate, results, thread)
-
-
-def _iterate(results: Iterable[Any], thread: SourceThread) -> None:
+    check_source(results, name="what the source returned")
     iterator = iter([Page(results)] if isinstance(results, list | tuple) else results)
     try:
         for element in iterator:
-            if not thread.put(element):
+            if not reading.put(element):
                 break
     finally:
         _close(iterator)
 
 
-def _call(source: Callable[[], Any], thread: SourceThread) -> None:
+def _call(source: Callable[[], Any], reading: Reading) -> None:
     """Call something in this thread, and read what it returns if that may block, too."""
-    result = thread.variables.run(source)
-    quick = isinstance(result, list | tuple | str | bytes) or not hasattr(type(result), "__iter__")
+    result = source()
+    quick = isinstance(result, _AT_HAND) or not hasattr(type(result), "__iter__")
     if quick or is_asynchronous(result):
-        thread.outcome = (result,)
+        reading.outcome = (result,)
     else:
-        thread.read_on()
-        read_here(result, thread)
+        reading.read_on()
+        read_here(result, reading)
 
 
 def _bare(source: Any) -> Any:

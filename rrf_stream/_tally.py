@@ -51,7 +51,7 @@ class ArmSpec(NamedTuple):
 
 def arm_spec(name: str, kernel: Kernel, weight: float, window: int | None) -> ArmSpec:
     """Return the spec of an arm that lists documents if it has any weight."""
-    spec: ArmSpec = _spec((name, kernel, weight, window, weight > 0))
+    spec: ArmSpec = _spec((str.__str__(name), kernel, weight, window, weight > 0))
     return spec
 
 

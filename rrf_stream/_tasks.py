@@ -10,16 +10,14 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Protocol
 
 import anyio
 import anyio.lowlevel
 
-from rrf_stream._checks import check_seconds
-
-__all__ = ["Backend", "Detached", "Timer", "Waiter", "current_backend", "drain", "wait_for"]
+__all__ = ["Backend", "Detached", "Timer", "Waiter", "current_backend", "left_on"]
 
 Main = Callable[..., Coroutine[Any, Any, None]]
 Done = Callable[[Any, BaseException | None], None]
@@ -39,10 +37,11 @@ class Detached:
         loop: The event loop it runs on, or trio's token; None before it is started.
         started: Whether it has taken its first step.
         is_over: Whether it has nothing left to do but to clean up.
-        native: What cancels it; None when there is nothing to cancel any more.
+        native: What cancels it; None when there is nothing to cancel.
+        cancelled: Whether it was cancelled; an asyncio task that swallows that is not asked again.
     """
 
-    __slots__ = ("_done", "_waiters", "is_over", "loop", "name", "native", "started")
+    __slots__ = ("_done", "_waiters", "cancelled", "is_over", "loop", "name", "native", "started")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -50,6 +49,7 @@ class Detached:
         self.started = False
         self.is_over = False
         self.native: Any = None
+        self.cancelled = False
         self._done: Done | None = None
         self._waiters: list[anyio.Event] | None = None
 
@@ -59,10 +59,11 @@ class Detached:
         return self._done is not None
 
     def cancel(self) -> None:
-        """Cancel the task the first time; an asyncio task that swallows it is not asked again."""
-        native, self.native = self.native, None
-        if native is not None:
-            native.cancel()
+        """Cancel the task, the first time."""
+        if not self.cancelled:
+            self.cancelled = True
+            if self.native is not None:
+                self.native.cancel()
 
     async def wait(self) -> None:
         """Wait until the task has ended, without touching it."""
@@ -166,6 +167,8 @@ async def _steps(task: Detached, main: Main, args: tuple[Any, ...]) -> None:
         if isinstance(error, GeneratorExit) and not _is_running(task.loop):
             task.forget()  # the event loop was dropped with the task in it
             raise
+        if isinstance(error, KeyboardInterrupt) and task.native is not None:
+            task.native.add_done_callback(asyncio.Task.exception)  # or asyncio reports it once more
         task.finish(error)
         if isinstance(error, asyncio.CancelledError | KeyboardInterrupt):
             raise
@@ -193,6 +196,8 @@ class _Asyncio:
             native.add_done_callback(task.finish_unstarted)
         elif task.runs:  # on an eager event loop
             task.native = native
+            if task.cancelled:
+                native.cancel()
 
     def call_at(self, when: float, callback: Callable[[], object]) -> Timer:
         return self._loop.call_at(when, callback)
@@ -228,7 +233,7 @@ class _Trio:
                     await main(task, *args)
                 task.finish(asyncio.CancelledError() if scope.cancelled_caught else None)
             except trio.Cancelled:  # the whole run is shutting down
-                task.finish(None)
+                task.finish(asyncio.CancelledError())
                 raise
             except BaseException as error:  # noqa: BLE001 - what leaves a system task crashes trio
                 task.finish(error)
@@ -258,39 +263,15 @@ class _Trio:
 
 def current_backend() -> Backend:
     """Return the backend of the running event loop; `anyio.NoEventLoopError` if none runs."""
-    trio = sys.modules.get("trio")
-    if trio is None or not trio.lowlevel.in_trio_task():  # as a guest, trio runs inside of asyncio
+    # Another thread may be importing trio; and as a guest, trio runs inside of asyncio.
+    in_trio_task = getattr(sys.modules.get("trio.lowlevel"), "in_trio_task", None)
+    if in_trio_task is None or not in_trio_task():
         with suppress(RuntimeError):
             return _Asyncio(asyncio.get_running_loop())
     token = anyio.lowlevel.current_token().native_token
     return _Trio(token)
 
 
-async def wait_for(tasks: Sequence[Detached]) -> None:
-    """Wait until all of some tasks of the running event loop have ended."""
-    for task in tasks:
-        await task.wait()
-
-
-async def drain(timeout: float | None = None) -> list[str]:  # noqa: ASYNC109 - waiting is what it does
-    """Wait for arms that are closed but have not ended: that clean up, or ignore their cancellation.
-
-    Call it before the event loop ends, for arms whose clean-up must not be cut off. Arms of
-    fusions that still go on are not waited for.
-
-    Args:
-        timeout: Seconds to wait at most; None for no limit.
-
-    Returns:
-        The names of the tasks that it waited for in vain.
-    """
-    check_seconds("timeout", timeout)
-    loop = current_backend().loop
-    with anyio.move_on_after(timeout):
-        while here := _left_on(loop):  # the end of one may start another, which closes what it never read
-            await wait_for(here)
-    return [task.name for task in _left_on(loop)]
-
-
-def _left_on(loop: object) -> list[Detached]:
+def left_on(loop: object) -> list[Detached]:
+    """Return the tasks of an event loop that have nothing left to do but to clean up."""
     return [task for task in list(_LIVE) if task.loop is loop and task.is_over]

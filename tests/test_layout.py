@@ -30,7 +30,7 @@ LAYERS = (
     ("_arm",),
     ("_plan",),
     ("_accumulator", "_batch", "_contracts"),
-    ("_tasks", "_log", "_thread_limit", "_threads", "_thread_stream", "_source", "_in_thread"),
+    ("_tasks", "_drain", "_log", "_thread_limit", "_threads", "_thread_stream", "_source", "_in_thread"),
     ("_options", "_breaker", "_hedging", "_health", "_pump", "_attempts", "_run"),
     ("_leaving", "_fusion", "_pipeline"),
 )

@@ -64,11 +64,7 @@ async def assert_no_leaks(*, within: float = 1.0) -> None:
     left = set(await drain(within))
     await _turns()  # the timers of a fusion end after its arms
     names = [task.name for task in anyio.get_running_tasks()]
-    for thread in threading.enumerate():
-        if getattr(thread, "over", False):
-            thread.join()  # its source has ended, and in microseconds it has, too
-        else:
-            names.append(thread.name)
+    names += [thread.name for thread in threading.enumerate()]
     left.update(name for name in names if name is not None and name.startswith("rrf:"))
     if left:
         raise AssertionError(f"still alive: {', '.join(sorted(left))}")

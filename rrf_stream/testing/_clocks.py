@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from time import monotonic, sleep
 from types import MappingProxyType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 __all__ = ["VIRTUAL_BACKENDS", "VirtualEventLoop"]
 
@@ -26,15 +27,16 @@ class _Threads:
 
     def __init__(self, patience: float) -> None:
         self._patience = patience
-        self._since: dict[threading.Thread, float] = {}
+        self._since: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
 
     def work_for(self, loop: object) -> bool:
         """Return whether one of them works and is not stuck. Before it stops, it calls the event loop."""
         now = monotonic()
         # Such a thread has these attributes, and no other has.
-        mine = [each for each in threading.enumerate() if getattr(each, "loop", None) is loop]
-        working = [each for each in mine if getattr(each, "working", False)]
-        self._since = {each: self._since.get(each, now) for each in working}
+        jobs = [getattr(thread, "job", None) for thread in threading.enumerate()]
+        mine = [job for job in jobs if getattr(job, "loop", None) is loop]
+        working = {job: self._since.get(job, now) for job in mine if getattr(job, "working", False)}
+        self._since = WeakKeyDictionary(working)  # a thread keeps nothing of a job, and neither does this
         return any(now - since < self._patience for since in self._since.values())
 
 

@@ -1,12 +1,14 @@
 """How late an answer is after a deadline of 50 ms, beside what the event loop does by itself.
 
-Query model: three arms, each of which delivers one result at once and then misbehaves, all in the same
-way; for 50 ms after it was cancelled, where it does not hang for ever. 1 and 100 queries at a time.
+Query model: four arms. One delivers a result and hangs, so that it is the deadline that ends the query;
+three deliver one result at once and then misbehave, all in the same way: for 50 ms after they were
+cancelled, or 0.5 s where they clean up, if not for ever. 1 and 100 queries at a time.
 What it is held against is measured by turns in the same run. On asyncio, `asyncio.wait` with a timeout
 over tasks that read the same arms, which then cancels the late ones. On trio, a nursery inside
 `move_on_after` whose arms hang and obey: a nursery cannot be left before arms that do not, and would say
-nothing about the event loop. Blocking arms run in threads on both sides, as many as want to.
-Run: `python tests/benchmarks/lateness.py`, some minutes, or with `--short` to see only that it runs.
+nothing about the event loop. The same on asyncio for arms that never suspend, as nobody who just reads
+them is ever heard of again. Blocking arms run in threads on both sides, as many as want to.
+Run: `python tests/benchmarks/lateness.py`, some ten minutes, or with `--short` to see only that it runs.
 Exits with 1 if an answer is wrong or anything is left behind. Never because of a time.
 """
 
@@ -18,16 +20,17 @@ import gc
 import statistics
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any
 
 import anyio
 from harness import BACKENDS, heading, percentile, run_each
 
-from rrf_stream import ArmStatus, Snapshot, drain, fuse_arms, in_thread, set_thread_limit
+from rrf_stream import Arm, ArmStatus, Outcome, Snapshot, drain, fuse_arms, in_thread, set_thread_limit
 from rrf_stream.testing import assert_no_leaks, script
 
 ARMS = 3
@@ -36,7 +39,12 @@ MOST = 100
 BUDGET = 0.05
 AFTER = 0.05
 """Seconds that an arm misbehaves after its cancellation."""
+CLEANUP = 0.5
+"""Seconds that an arm cleans up after it."""
 BLOCKS = "blocks in a thread"
+STATUSES = {ArmStatus.DEADLINE}
+FAILS = STATUSES | {ArmStatus.FAILED}
+ENDS = STATUSES | {ArmStatus.EXHAUSTED}
 
 
 def blocking() -> Iterator[int]:
@@ -45,14 +53,49 @@ def blocking() -> Iterator[int]:
     time.sleep(BUDGET + AFTER)
 
 
-KINDS: dict[str, Callable[[], Any]] = {
-    "hangs": lambda: script(1, hang=True),
-    "swallows its cancellation": lambda: script(1, BUDGET + AFTER, swallow=100),
-    "cleans up for long": lambda: script(1, hang=True, cleanup=AFTER),
-    "shields its clean-up": lambda: script(1, hang=True, cleanup=AFTER, shield=True),
-    "raises when it is cancelled": lambda: script(1, hang=True, on_close=[].pop),
-    BLOCKS: lambda: in_thread(blocking),
+async def endless(pause: float | None) -> AsyncIterator[int]:
+    """Deliver for ever, with pauses of so many seconds, or without any."""
+    while True:
+        yield 1
+        if pause is not None:
+            await anyio.sleep(pause)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One way to misbehave.
+
+    Attributes:
+        source: Makes an arm that does.
+        statuses: How such an arm may have ended by the deadline.
+        most: How many results it delivers at most; None for any number.
+        obeys: Whether who just reads it is heard of again.
+        turns: How often it is measured, one query at a time.
+    """
+
+    source: Callable[[], Any]
+    statuses: set[ArmStatus] = field(default_factory=STATUSES.copy)
+    _: KW_ONLY
+    most: int | None = 1
+    obeys: bool = True
+    turns: int = 60
+
+
+KINDS: dict[str, Kind] = {
+    "hangs": Kind(lambda: script(1, hang=True)),
+    "delivers before any waiting": Kind(lambda: [1], ENDS),
+    "delivers for ever": Kind(lambda: endless(0.001), most=None),
+    "never suspends": Kind(lambda: endless(None), most=None, obeys=False),
+    "raises at once": Kind(lambda: script(fail=OSError("down")), FAILS),
+    "raises late": Kind(lambda: script(1, BUDGET - 0.01, fail=OSError("down")), FAILS),
+    "ends as the time is up": Kind(lambda: script(1, BUDGET), ENDS),
+    "swallows its cancellation": Kind(lambda: script(1, BUDGET + AFTER, swallow=100)),
+    "cleans up for long": Kind(lambda: script(1, hang=True, cleanup=CLEANUP), turns=20),
+    "shields its clean-up": Kind(lambda: script(1, hang=True, cleanup=CLEANUP, shield=True), turns=20),
+    "raises when it is cancelled": Kind(lambda: script(1, hang=True, on_close=[].pop)),
+    BLOCKS: Kind(lambda: in_thread(blocking)),
 }
+HANGS = KINDS["hangs"]
 
 
 class Ours:
@@ -64,8 +107,10 @@ class Ours:
 
     async def ask(self) -> None:
         """Ask one query."""
-        final = await fuse_arms({f"{arm}": KINDS[self.kind]() for arm in range(ARMS)}, timeout=BUDGET)
-        self.wrong += not is_right(final)
+        kind = KINDS[self.kind]
+        arms = [Arm(f"{number}", kind.source(), window=None) for number in range(ARMS)]
+        final = await fuse_arms([Arm("hangs", HANGS.source()), *arms], timeout=BUDGET)
+        self.wrong += not is_right(final, kind)
 
     async def settle(self) -> None:
         """Wait until nothing of the query runs any more."""
@@ -82,8 +127,11 @@ class OnAsyncio:
 
     async def ask(self) -> None:
         """Ask one query."""
-        tasks = [asyncio.create_task(self._read()) for _ in range(ARMS)]
-        _, late = await asyncio.wait(tasks, timeout=BUDGET)
+        kinds = [HANGS, *[KINDS[self.kind]] * ARMS]
+        tasks = [asyncio.create_task(self._read(kind)) for kind in kinds]
+        done, late = await asyncio.wait(tasks, timeout=BUDGET)
+        for task in done:
+            task.exception()
         for task in late:
             task.cancel()
         self._late |= late
@@ -95,13 +143,11 @@ class OnAsyncio:
             self._late.clear()
         await asyncio.sleep(AFTER if self.kind == BLOCKS else 0)
 
-    async def _read(self) -> None:
-        if self.kind == BLOCKS:
+    async def _read(self, kind: Kind) -> None:
+        if kind is KINDS[BLOCKS]:
             await asyncio.get_running_loop().run_in_executor(self._threads, list, blocking())
         else:
-            async with aclosing(KINDS[self.kind]()) as source:
-                async for _ in source:
-                    pass
+            await read(kind if kind.obeys else HANGS)
 
 
 class OnTrio:
@@ -119,6 +165,7 @@ class OnTrio:
         trio = self._trio
         with trio.move_on_after(BUDGET):
             async with trio.open_nursery() as nursery:
+                nursery.start_soon(read, HANGS)
                 for _ in range(ARMS):
                     nursery.start_soon(self._read)
 
@@ -131,21 +178,32 @@ class OnTrio:
             run = self._trio.to_thread.run_sync
             await run(list, blocking(), abandon_on_cancel=True, limiter=self._threads)
         else:
-            async with aclosing(KINDS["hangs"]()) as source:
-                async for _ in source:
-                    pass
+            await read(HANGS)
 
 
-def is_right(final: Snapshot) -> bool:
+async def read(kind: Kind) -> None:
+    """Read an arm to its end."""
+    source = kind.source()
+    if isinstance(source, list):
+        return
+    async with aclosing(source):
+        async for _ in source:
+            pass
+
+
+def is_right(final: Snapshot, kind: Kind) -> bool:
     """Return whether an answer shows what has arrived, and says why there is no more.
 
     On a machine that is so busy that the deadline comes late, an arm may have ended by itself before it.
     """
-    arms = final.coverage.arms
-    ranks = {arm.name: 1 for arm in arms if arm.received}
+    hangs, *arms = final.coverage.arms
+    ranks = {arm.name: 1 for arm in (hangs, *arms) if arm.received}
     ended = (final.elapsed or 0.0) >= BUDGET + AFTER
-    return [dict(hit.ranks) for hit in final.hits] == ([ranks] if ranks else []) and all(
-        arm.received <= 1 and (arm.status is ArmStatus.DEADLINE or ended) for arm in arms
+    return (
+        [dict(hit.ranks) for hit in final.hits] == ([ranks] if ranks else [])
+        and (final.outcome, hangs.status) == (Outcome.DEADLINE, ArmStatus.DEADLINE)
+        and all(arm.status in kind.statuses or ended for arm in arms)
+        and all(kind.most is None or arm.received <= kind.most for arm in arms)
     )
 
 
@@ -164,16 +222,16 @@ async def ask_at_once(ask: Callable[[], Awaitable[None]], count: int) -> list[fl
     return late
 
 
-async def measure(kind: str, by_hand: type[OnAsyncio | OnTrio], count: int, turns: int) -> int:
+async def measure(kind: str, by_hand: type[OnAsyncio | OnTrio], count: int, turns: int, warm_up: int) -> int:
     """Print one row; return how many answers were wrong."""
     ours, theirs = Ours(kind), by_hand(kind)
     late: tuple[list[float], list[float]] = ([], [])
     gc.collect()  # not before each query, which would begin with cold caches
-    for turn in range(turns + 1):
+    for turn in range(warm_up + turns):
         for who, found in zip((ours, theirs), late, strict=True):
             milliseconds = await ask_at_once(who.ask, count)
             await who.settle()
-            if turn:  # the first is to warm up
+            if turn >= warm_up:
                 found.extend(milliseconds)
     (median, worst), (usual, raw) = ((statistics.median(found), percentile(found, 0.99)) for found in late)
     figures = (f"{one:>9.2f}" for one in (median, usual, worst, raw, worst - raw))
@@ -181,18 +239,21 @@ async def measure(kind: str, by_hand: type[OnAsyncio | OnTrio], count: int, turn
     return ours.wrong
 
 
-async def main(*, name: str, short: bool) -> int:
+async def main(*, backend: str, short: bool) -> int:
     """Print one table; return the exit code."""
-    by_hand = OnTrio if name == "trio" else OnAsyncio
+    by_hand = OnTrio if backend == "trio" else OnAsyncio
     columns = ("median", "by hand", "p99", "by hand", "more")
     print(
-        f"\n{name + ', milliseconds late':<34}", *(f"{column:>9}" for column in columns), "  bar: <= 3 more"
+        f"\n{backend + ', milliseconds late':<34}",
+        *(f"{column:>9}" for column in columns),
+        "  bar: <= 3 more",
     )
     set_thread_limit(MOST * ARMS)
     wrong = 0
-    for count, turns in ((1, 1), (20, 1)) if short else ((1, 100), (MOST, 10)):
-        for kind in KINDS:
-            wrong += await measure(kind, by_hand, count, turns)
+    for count in (20,) if short else (1, MOST):
+        for name, kind in KINDS.items():
+            turns = 1 if short else kind.turns if count == 1 else 10
+            wrong += await measure(name, by_hand, count, turns, warm_up=not short)
     if wrong:
         print(f"FAILED: {wrong} wrong answers")
     try:
@@ -211,5 +272,5 @@ if __name__ == "__main__":
     if given.backend is None:
         print(heading(), flush=True)
         sys.exit(run_each(__file__, *(["--short"] if given.short else [])))
-    run = partial(main, name=given.backend, short=given.short)
+    run = partial(main, backend=given.backend, short=given.short)
     sys.exit(anyio.run(run, **BACKENDS[given.backend]))

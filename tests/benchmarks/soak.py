@@ -2,7 +2,8 @@
 
 Query model: see `mix.py`. 100 queries run at a time; each has 3 to 20 arms, half of them drawn from
 those that misbehave, options and a reader drawn too. Every snapshot is checked against `fuse` of what
-had arrived: as the fusion tells it, and as the arms' known rankings have it.
+had arrived: as the fusion tells it, and as the arms' known rankings have it. Every fourth goes through the
+`Pipeline` of its service, with a breaker and hedging that are quick to act.
 Before it, as a warm-up, the same queries are asked by turns with `fuse_arms` and as one writes it by
 hand: a task for each arm, `asyncio.wait` with a timeout, the late ones cancelled, and the naive loop over
 what has arrived by then; on trio a nursery inside `move_on_after`. There all arms have a window of 100
@@ -28,13 +29,26 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Unpack
 
 import anyio
 from by_hand import by_hand_on_asyncio, by_hand_on_trio, settle
 from harness import BACKENDS, heading, run_each
 from mix import Query, Source, draw, is_right
 
-from rrf_stream import Fusion, Snapshot, drain, fuse, fuse_arms, open_fusion
+from rrf_stream import (
+    Arm,
+    Breaker,
+    Fusion,
+    FusionOptions,
+    Hedging,
+    Pipeline,
+    Snapshot,
+    drain,
+    fuse,
+    fuse_arms,
+    open_fusion,
+)
 from rrf_stream.errors import ArmError
 from rrf_stream.testing import assert_no_leaks
 
@@ -48,6 +62,11 @@ MOST_ROUNDS = 3
 LEAST_WARM_UP = 200
 """Queries before the first look at the memory, at the least, so that caches are full. In the long run there
 are as many as are measured, so that arms which outlive their queries are as many as they get."""
+
+EVERY = 4
+"""One query in so many goes through a pipeline."""
+BREAKER = Breaker(failures=2, cooldown=0.1)
+HEDGING = Hedging(after=0.005, most=0.5)
 
 Ask = Callable[[Query], Awaitable[object]]
 
@@ -78,6 +97,8 @@ class Soak:
         self.arms = 0
         self.outcomes: Counter[str] = Counter()
         self.statuses: Counter[str] = Counter()
+        self.health: Counter[str] = Counter()
+        self._pipelines: dict[int, Pipeline] = {}
 
     def check(self, query: Query, snapshot: Snapshot, fusion: Fusion | None = None) -> None:
         """Take note of a snapshot."""
@@ -96,23 +117,40 @@ class Soak:
     async def ask(self, query: Query) -> None:
         """Ask a query as its reader does."""
         self.arms += len(query.arms)
-        arms = [arm.arm(plain=False) for arm in query.arms]
+        entrance = self._pipeline(query) if query.number % EVERY == 0 else Direct
         with suppress(ArmError, LookupError):
             if query.reader == "fuse_arms":
-                self.finish(query, await fuse_arms(arms, **query.options))
+                self.finish(query, await entrance.search(query, **query.options))
             elif query.reader == "drops":
-                fusion = open_fusion(arms, **query.options)
+                fusion = entrance.open(query, **query.options)
                 async for snapshot in fusion:
                     self.check(query, snapshot, fusion)
                     break
             else:
-                fusion = open_fusion(arms, **query.options)
+                fusion = entrance.open(query, **query.options)
                 try:
                     async with fusion:
                         await self._read(query, fusion)
                 finally:
                     with suppress(ArmError):  # also of one that was left there is a final snapshot
                         self.finish(query, await fusion.final(), fusion)
+
+    def forget(self) -> None:
+        """Let go of the pipelines, which know ever more until they know of a thousand queries."""
+        for pipeline in self._pipelines.values():
+            for stats in pipeline.stats().values():
+                self.health["skipped"] += stats.skipped
+                self.health["hedged"] += stats.hedged
+                self.health["won by the second attempt"] += stats.second_won
+        self._pipelines.clear()
+
+    def _pipeline(self, query: Query) -> Pipeline:
+        """Return the pipeline of the service of a query, which is told by how many arms it has."""
+        number = len(query.arms)
+        if number not in self._pipelines:
+            arms = [Arm(arm.name, partial(retrieve, at), **arm.options) for at, arm in enumerate(query.arms)]
+            self._pipelines[number] = Pipeline(arms, breaker=BREAKER, hedging=HEDGING)
+        return self._pipelines[number]
 
     async def _read(self, query: Query, fusion: Fusion) -> None:
         if query.reader == "final":
@@ -129,6 +167,25 @@ class Soak:
                     fusion.stop()
                 case "raises":
                     raise LookupError
+
+
+async def retrieve(at: int, query: Query) -> object:
+    """Return what one of the arms of a query is to read."""
+    return query.arms[at].source()
+
+
+class Direct:
+    """Asks as a pipeline does, without one."""
+
+    @staticmethod
+    def open(query: Query, **options: Unpack[FusionOptions]) -> Fusion:
+        """Open the fusion of a query."""
+        return open_fusion([arm.arm(plain=False) for arm in query.arms], **options)
+
+    @staticmethod
+    async def search(query: Query, **options: Unpack[FusionOptions]) -> Snapshot:
+        """Return the final snapshot of a query."""
+        return await fuse_arms([arm.arm(plain=False) for arm in query.arms], **options)
 
 
 async def by_library(query: Query) -> object:
@@ -201,12 +258,15 @@ async def main(*, name: str, queries: int, turns: int, seed: int) -> int:
         numbers = range(queries * turn // turns, queries * (turn + 1) // turns)
         pairs.append((await ask_all(seed, numbers, by_library), await ask_all(seed, numbers, by_hand)))
 
-    await ask_all(seed, range(queries, queries + max(queries, LEAST_WARM_UP)), Soak().ask)
+    warm_up = Soak()
+    await ask_all(seed, range(queries, queries + max(queries, LEAST_WARM_UP)), warm_up.ask)
+    warm_up.forget()
     soak = Soak()
     seconds = 0.0
     held = [memory()]
     while len(held) == 1 or (grown(held[-2], held[-1]) and len(held) <= MOST_ROUNDS):
         seconds += await ask_all(seed, range(queries), soak.ask)
+        soak.forget()
         held.append(memory())
     failures = await failures_of(soak, held, complaints.heard)
 
@@ -216,6 +276,7 @@ async def main(*, name: str, queries: int, turns: int, seed: int) -> int:
     print(f"\n{name}: {asked} queries, {soak.arms} arms, seed {seed}")
     print(f"  outcomes   {of(soak.outcomes)}")
     print(f"  statuses   {of(soak.statuses)}")
+    print(f"  pipelines  {of(soak.health)}")
     print(f"  snapshots  {soak.snapshots} checked, {len(soak.wrong)} wrong")
     sizes = ", ".join(f"{megabytes:.1f}" for megabytes, _ in held)
     print(f"  memory     {sizes} MB before and after;", end=" ")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 from typing import Any, NamedTuple
@@ -21,9 +22,18 @@ class Finished(NamedTuple):
 
 
 def start(*command: str, **options: Any) -> subprocess.Popen[str]:
-    """Start a process whose output is read by `finish`, unless `options` of Popen say otherwise."""
+    """Start a process whose output is read by `finish`, unless `options` of Popen say otherwise.
+
+    It can be interrupted, also where the tests cannot, as in the background of a shell.
+    """
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, text=True, **(pipes | options))  # noqa: S603 - our own command
+    ignores = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # a process inherits that
+    usual: Any = {"preexec_fn": _heed_interrupts} if ignores else {}
+    return subprocess.Popen(command, text=True, **(usual | pipes | options))  # noqa: S603 - our own command
+
+
+def _heed_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def finish(process: subprocess.Popen[str]) -> Finished:

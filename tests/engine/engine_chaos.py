@@ -134,6 +134,8 @@ class FusionModel:
         results = None if isinstance(step, BaseException) else step if type(step) is Page else [step]
         if not arm.is_open:
             arm.late += len(results or ())
+            fails = isinstance(step, BaseException) and not isinstance(step, StopAsyncIteration)
+            arm.spoils = arm.spoils or fails  # it answers its cancellation with an error
             self._clean_up(arm, now)
         elif results is None:
             ends = isinstance(step, StopAsyncIteration)

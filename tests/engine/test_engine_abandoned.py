@@ -93,3 +93,16 @@ async def test_drain_does_not_wait_for_what_is_not_over() -> None:
         assert await drain() == []
         assert anyio.current_time() == 0
         assert (await fusion.final()).ids == ["x", "y"]
+
+
+@pytest.mark.parametrize("shown", [0, 1])
+async def test_drain_waits_for_the_arms_of_a_handle_that_was_just_dropped(shown: int) -> None:
+    """They are closed some turns of the event loop later, and it knows of them all the same."""
+    source = script("x", hang=True, cleanup=1.0, shield=True)
+    fusion = await open_fusion({"a": source}).__aenter__()
+    for _ in range(shown):
+        await anext(fusion)
+    del fusion
+    assert await drain() == []
+    assert source.read_by is None or source.closed
+    assert anyio.current_time() == (1 if source.read_by else 0)

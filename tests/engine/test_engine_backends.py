@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import aiostream
@@ -11,6 +13,7 @@ import pytest
 from engine_kit import on, received, statuses, turns
 
 from rrf_stream import Arm, ArmStatus, Page, drain, fuse_arms, open_fusion
+from rrf_stream._tasks import current_backend
 from rrf_stream.testing import capture_events, script
 
 if TYPE_CHECKING:
@@ -167,3 +170,19 @@ async def test_somebody_else_may_cancel_the_task_of_an_arm() -> None:
     assert statuses(final) == {"a": ArmStatus.FAILED, "b": ArmStatus.EXHAUSTED}
     assert isinstance(final.coverage["a"].error, asyncio.CancelledError)
     assert final.ids == ["x", "y"]
+
+
+@on("asyncio", "uvloop", "asyncio-virtual")
+@pytest.mark.parametrize("part", ["nothing", "an empty module"])
+async def test_a_trio_that_is_half_imported_is_not_taken_for_one_that_runs(
+    part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread may be importing it: then its modules are there, with little in them."""
+    monkeypatch.setitem(sys.modules, "trio", ModuleType("trio"))
+    if part == "nothing":
+        monkeypatch.delitem(sys.modules, "trio.lowlevel", raising=False)
+    else:
+        monkeypatch.setitem(sys.modules, "trio.lowlevel", ModuleType("trio.lowlevel"))
+    assert current_backend().loop is asyncio.get_running_loop()
+    final = await fuse_arms({"a": script("x", 0.001, "y")})
+    assert (final.ids, await drain()) == (["x", "y"], [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from threading import Barrier, Thread
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
-from engine_kit import read, statuses, virtual_time
+from engine_kit import on, read, run_virtual, statuses, turns, virtual_time
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -24,7 +25,7 @@ from rrf_stream import Arm, ArmReport, ArmStatus, Breaker, Outcome, Pipeline
 from rrf_stream._breaker import Circuit
 from rrf_stream._health import ArmHealth
 from rrf_stream.errors import ArmError, DegradedError
-from rrf_stream.testing import capture_events, script
+from rrf_stream.testing import VIRTUAL_BACKENDS, capture_events, script
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -516,3 +517,205 @@ async def test_a_breaker_is_shared_by_event_loops_and_threads() -> None:
         final = await anyio.to_thread.run_sync(elsewhere(backend))
         assert statuses(final)["bad"] is status
     assert bad.asked == 2
+
+
+# --- what is not asked ------------------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+@virtual_time
+@pytest.mark.parametrize("state", ["closed", "open", "half_open"])
+@pytest.mark.parametrize("way", ["stop", "leave"])
+async def test_a_query_that_ends_before_its_start_asks_nobody(way: str, state: str) -> None:
+    """No retriever is called, and the trial that is due is left to the next query."""
+    good, bad = Backend("x"), Backend()
+    pipeline = Pipeline({"good": good, "bad": bad}, breaker={"bad": breaker(1)})
+    if state != "closed":
+        bad.does(fail=DOWN)
+        await pipeline.search("q")
+    bad.does("y")
+    await anyio.sleep(30 if state == "half_open" else 10)
+    before = good.asked, bad.asked
+    fusion = pipeline.open("q")
+    if way == "stop":
+        fusion.stop()
+        (final,) = await read(fusion)
+        assert (final.outcome, set(statuses(final).values())) == (Outcome.STOPPED, {ArmStatus.STOPPED})
+    else:
+        await fusion.aclose()
+        assert set(statuses(await fusion.final()).values()) == {ArmStatus.CANCELLED}
+    await turns()
+    assert (good.asked, bad.asked) == before
+    stats = pipeline.stats()["bad"]
+    assert (stats.breaker, stats.skipped) == (state, 0)
+    assert stats.retry_after == {"closed": None, "open": 20, "half_open": 0}[state]
+    assert statuses(await pipeline.search("q"))["bad"] is (
+        ArmStatus.SKIPPED if state == "open" else ArmStatus.EXHAUSTED
+    )
+
+
+@pytest.mark.anyio
+@virtual_time
+@pytest.mark.parametrize("first", ["good", "bad"])
+@pytest.mark.parametrize("why", ["required", "quorum"])
+async def test_a_skip_that_decides_the_answer_starts_no_other_arm(why: str, first: str) -> None:
+    """What a skipped arm ends has ended before anybody is asked, on every event loop."""
+    good, bad = Backend("x"), Backend(fail=DOWN)
+    arms = [Arm("good", good), Arm("bad", bad, required=why == "required")]
+    pipeline = Pipeline(arms if first == "good" else arms[::-1], breaker={"bad": breaker(1)})
+    if why == "required":
+        with pytest.raises(ArmError):
+            await pipeline.search("q")
+        before = good.asked
+        with pytest.raises(ArmError):
+            await pipeline.search("q")
+    else:
+        await pipeline.search("q")
+        before = good.asked
+        final = await pipeline.search("q", quorum=0.5)
+        assert final.outcome is Outcome.QUORUM
+        assert statuses(final) == {"good": ArmStatus.STOPPED, "bad": ArmStatus.SKIPPED}
+    await turns()
+    assert (good.asked, bad.asked) == (before, 1)
+
+
+@pytest.mark.anyio
+@on("asyncio-virtual")
+@pytest.mark.parametrize("state", ["closed", "half_open"])
+async def test_a_shut_down_is_no_failure_of_the_arm(state: str) -> None:
+    """Somebody else who cancels the arm's task says nothing of the arm."""
+    bad = Backend()
+    pipeline = Pipeline({"bad": bad}, breaker=breaker(1))
+    if state == "half_open":
+        bad.does(fail=DOWN)
+        await pipeline.search("q")
+        await anyio.sleep(30)
+    bad.does("x", hang=True)
+    async with pipeline.open("q") as fusion:
+        await anext(fusion)
+        (task,) = [task for task in asyncio.all_tasks() if task.get_name() == "rrf:bad"]
+        task.cancel()
+        final = await fusion.final()
+    assert isinstance(final.coverage["bad"].error, asyncio.CancelledError)
+    assert pipeline.stats()["bad"].breaker == state
+    bad.does("x")
+    assert (await pipeline.search("q")).coverage.full
+
+
+@pytest.mark.parametrize("name", VIRTUAL_BACKENDS)
+def test_an_event_loop_that_ends_opens_no_breaker(name: str) -> None:
+    """Arms that were at work at the time are no worse for that."""
+    bad = Backend("x", hang=True)
+    pipeline = Pipeline({"bad": bad}, breaker=Breaker(1))
+    kept: list[Any] = []
+
+    async def main() -> None:
+        kept.append(pipeline.open("q"))
+        await anext(kept[0])
+
+    run_virtual(name, main)
+    stats = pipeline.stats()["bad"]
+    assert (stats.queries, stats.breaker) == (1, "closed")
+
+
+# --- a clock that raises ----------------------------------------------------------------------------------
+
+
+class Moody:
+    """A clock, and a source of random numbers, that may raise."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.broken = {"clock": False, "random": False}
+
+    def policy(self, failures: int) -> Breaker:
+        return Breaker(failures, 32.0, 0.5, clock=self.clock, random=self.random)
+
+    def clock(self) -> float:
+        if self.broken["clock"]:
+            raise ZeroDivisionError("no time")
+        return self.now
+
+    def random(self) -> float:
+        if self.broken["random"]:
+            raise ZeroDivisionError("no luck")
+        return 0.5
+
+
+async def search_with_broken(
+    moody: Moody, what: str, pipeline: Pipeline
+) -> tuple[Snapshot, list[dict[str, Any]]]:
+    """Search while something of the policy raises; return the answer, and what is reported of that."""
+    moody.broken[what] = True
+    with capture_events() as events:
+        final = await pipeline.search("q")
+        await turns()
+    moody.broken[what] = False
+    return final, [event for event in events if event["event"] == "rrf_stream.health_failed"]
+
+
+@pytest.mark.anyio
+@virtual_time
+@pytest.mark.parametrize(("what", "at"), [("clock", 8.0), ("clock", 32.0), ("random", 32.0)])
+async def test_a_policy_that_raises_at_the_start_lets_the_arm_be_read(what: str, at: float) -> None:
+    """Whether to skip it cannot be told, so it is asked; the breaker stays as it is."""
+    moody, bad = Moody(), Backend(fail=DOWN)
+    pipeline = Pipeline(with_good(bad), breaker={"bad": moody.policy(1)})
+    await pipeline.search("q")
+    moody.now = at
+    before = pipeline.stats()["bad"]
+    bad.does("y")
+    final, failures = await search_with_broken(moody, what, pipeline)
+    assert (final.ids, final.coverage.full, bad.asked) == (["x", "y"], True, 2)
+    assert [(event["log_level"], event["arm"]) for event in failures] == [("warning", "bad")]
+    assert "ZeroDivisionError" in failures[0]["error"]
+    after = pipeline.stats()["bad"]
+    assert (after.breaker, after.retry_after) == (before.breaker, before.retry_after)
+    assert after.queries == 2
+    moody.now = 32.0
+    assert (await pipeline.search("q")).coverage.full
+    assert pipeline.stats()["bad"].breaker == "closed"
+
+
+@pytest.mark.anyio
+@virtual_time
+@pytest.mark.parametrize("what", ["clock", "random"])
+async def test_a_policy_that_raises_at_the_end_leaves_the_breaker_closed(what: str) -> None:
+    """The failure that would have opened it is lost, the answer is not; the next one opens it in full."""
+    moody, bad = Moody(), Backend(fail=DOWN)
+    pipeline = Pipeline(with_good(bad), breaker={"bad": moody.policy(2)})
+    await pipeline.search("q")
+    final, failures = await search_with_broken(moody, what, pipeline)
+    assert (final.ids, statuses(final)["bad"], bad.asked) == (["x"], ArmStatus.FAILED, 2)
+    assert [(event["log_level"], event["arm"]) for event in failures] == [("warning", "bad")]
+    stats = pipeline.stats()["bad"]
+    assert (stats.breaker, stats.retry_after, stats.failed) == ("closed", None, 2)
+    await pipeline.search("q")
+    stats = pipeline.stats()["bad"]
+    assert (stats.breaker, stats.retry_after) == ("open", 32)
+
+
+@pytest.mark.anyio
+@virtual_time
+@pytest.mark.parametrize("ending", ["fails", "is left"])
+async def test_a_policy_that_raises_during_a_trial_loses_no_trial(ending: str) -> None:
+    """The breaker goes on with its trial, and when that has been long enough there is another."""
+    moody, bad = Moody(), Backend(fail=DOWN)
+    pipeline = Pipeline({"bad": bad}, breaker=moody.policy(1))
+    await pipeline.search("q")
+    moody.now = 32.0
+    bad.does(1.0, fail=DOWN)
+    with capture_events() as events:
+        async with pipeline.open("q") as fusion:
+            assert pipeline.stats()["bad"].breaker == "half_open"
+            moody.broken["clock"] = True
+            if ending == "fails":
+                await fusion.final()
+    moody.broken["clock"] = False
+    assert [event["arm"] for event in events if event["event"] == "rrf_stream.health_failed"] == ["bad"]
+    assert (pipeline.stats()["bad"].breaker, pipeline.stats()["bad"].retry_after) == ("half_open", 32)
+    bad.does("y")
+    assert statuses(await pipeline.search("q"))["bad"] is ArmStatus.SKIPPED
+    moody.now = 64.0
+    assert (await pipeline.search("q")).coverage.full
+    assert pipeline.stats()["bad"].breaker == "closed"

@@ -238,6 +238,47 @@ async def test_an_arm_that_answers_its_cancellation_with_an_error_is_late_all_th
     assert final.coverage["a"].error is None
 
 
+@pytest.mark.parametrize("way", ["deadline", "stop", "leave"])
+@pytest.mark.parametrize("error", [OSError, SystemExit, KeyError])
+async def test_a_cancellation_that_is_answered_with_an_error_is_reported(
+    error: type[BaseException], way: str
+) -> None:
+    """The arm failed to clean up: whoever looks at the log hears of it, with what was raised."""
+
+    async def spiteful() -> list[str]:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            raise error("cannot close")
+        return ["never"]
+
+    async def streams() -> AsyncIterator[str]:
+        try:
+            yield "x"
+            await anyio.sleep_forever()
+        finally:
+            raise error("cannot close")
+
+    arms = {"spiteful": spiteful(), "streams": streams()}
+    with capture_events() as events:
+        async with open_fusion(arms, timeout=1 if way == "deadline" else None) as fusion:
+            await anext(fusion)
+            if way == "stop":
+                fusion.stop()
+            if way != "leave":
+                await fusion.final()
+    status = {"deadline": "deadline", "stop": "stopped", "leave": "cancelled"}[way]
+    final = await fusion.final()
+    assert [str(one) for one in statuses(final).values()] == [status] * 2
+    assert [report.error for report in final.coverage.arms] == [None, None]
+    failures = [event for event in events if event["event"] == "rrf_stream.arm_cleanup_failed"]
+    assert sorted((event["arm"], event["log_level"]) for event in failures) == [
+        ("spiteful", "warning"),
+        ("streams", "warning"),
+    ]
+    assert all(error.__name__ in event["error"] and "cannot close" in event["error"] for event in failures)
+
+
 async def test_stopping_does_not_wait_for_clean_up_either() -> None:
     """After `stop()` the final snapshot is there at once."""
     async with open_fusion(stubborn(), grace=GRACE) as fusion:

@@ -17,7 +17,7 @@ from engine_kit import run_virtual, turns, virtual_time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rrf_stream import Arm, ArmReport, ArmStats, ArmStatus, Breaker, Latency, Pipeline
+from rrf_stream import Arm, ArmReport, ArmStats, ArmStatus, Breaker, Latency, Page, Pipeline
 from rrf_stream._health import ArmHealth
 from rrf_stream.testing import script
 
@@ -134,6 +134,27 @@ async def test_an_arm_that_was_cut_off_counts_for_the_first_hit_only() -> None:
     assert (cut.first_hit, cut.last_hit) == (Latency(1, 1, 1, 1), NO_LATENCY)
     assert (mute.first_hit, mute.last_hit) == (NO_LATENCY, NO_LATENCY)
     assert (cut.timed_out, mute.timed_out, cut.received, mute.received) == (1, 1, 1, 0)
+
+
+@pytest.mark.anyio
+@virtual_time
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ("x", 1.0),
+        ("x", 1.0, Page()),
+        (Page(["x"]), 0.5, Page(), 0.5, Page()),
+        (Page(), "x", 1.0),
+    ],
+    ids=["end", "empty page", "pages", "empty page first"],
+)
+async def test_the_last_hit_is_a_hit(steps: tuple[Any, ...]) -> None:
+    """Neither an empty page after it nor the end of the arm is one."""
+    pipeline = Pipeline({"a": retriever(0.25, *steps)})
+    final = await pipeline.search("q")
+    assert final.elapsed == 1.25
+    stats = pipeline.stats()["a"]
+    assert stats.first_hit == stats.last_hit == Latency(1, 0.25, 0.25, 0.25)
 
 
 @pytest.mark.anyio

@@ -9,13 +9,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import anyio
 import pytest
-from engine_kit import assert_is_batch, read, received, run_virtual, statuses, turns, virtual_time
+from engine_kit import (
+    assert_is_batch,
+    ended,
+    on,
+    read,
+    received,
+    run_virtual,
+    statuses,
+    turns,
+    virtual_time,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rrf_stream import Arm, ArmReport, ArmStatus, Breaker, Hedging, Page, Pipeline
+from rrf_stream import Arm, ArmReport, ArmStatus, Breaker, Hedging, Page, Pipeline, drain
 from rrf_stream._health import ArmHealth
-from rrf_stream.testing import script
+from rrf_stream.testing import capture_events, script
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -85,6 +95,7 @@ def test_hedging_is_for_arms_that_there_are(given_: Any, error: type[Exception],
 
 def took(health: ArmHealth, seconds: float | None, *, hedged: bool = False) -> None:
     """Let a query be answered after some seconds; or time out without a hit."""
+    assert not hedged or health.hedge()
     status = ArmStatus.DEADLINE if seconds is None else ArmStatus.EXHAUSTED
     report = ArmReport("a", status, 1.0, 100, int(seconds is not None), seconds, 9.0, None)
     health.closed(None, report, seconds, hedged=hedged, second_won=False)
@@ -450,8 +461,8 @@ async def test_what_is_usual_is_learnt_from_the_queries() -> None:
 
 @pytest.mark.anyio
 @virtual_time
-async def test_queries_that_were_hedged_together_are_made_up_for() -> None:
-    """Thirty at once may all be late before one of them ends; the next ones are asked once for a while."""
+async def test_queries_at_once_share_what_is_saved_up() -> None:
+    """Of thirty that are late together ten have a second attempt; their ends save up for ten more."""
     asked = 0
 
     async def slow(_: Any) -> script:
@@ -463,12 +474,12 @@ async def test_queries_that_were_hedged_together_are_made_up_for() -> None:
     async with anyio.create_task_group() as group:
         for _ in range(30):
             group.start_soon(pipeline.search, "q")
-    assert asked == 60
-    for _ in range(13):  # of ten saved up and half a one earned by each query, thirty are spent
+    assert asked == 30 + 10
+    for _ in range(19):  # each spends one and earns a half
         await pipeline.search("q")
-    assert asked == 73
+    assert asked == 40 + 2 * 19
     await pipeline.search("q")
-    assert asked == 75
+    assert asked == 78 + 1
 
 
 @pytest.mark.anyio
@@ -500,3 +511,154 @@ async def test_a_trial_is_not_hedged() -> None:
     for count in (2, 4):
         await pipeline.search("q")
         assert (len(attempts.made), pipeline.stats()["a"].breaker) == (count, "closed")
+
+
+# --- the attempt that lost --------------------------------------------------------------------------------
+
+GRACE = 0.0625
+
+
+def losing(attempt: int, **cleanup: Any) -> tuple[Pipeline, Attempts]:
+    """Return a pipeline of one arm, of whose two attempts this one loses at 1.5 s; the other ends then."""
+    loser = script(hang=True, **cleanup)
+    return hedged(*([loser, script(0.5, "x")] if attempt == 1 else [script(1.5, "x"), loser]))
+
+
+def of(events: list[dict[str, Any]], name: str) -> list[tuple[str, str, int]]:
+    """Return which attempt at which arm events of one name are about, and how loud they are."""
+    return [
+        (event["log_level"], event["arm"], event["attempt"])
+        for event in events
+        if event["event"] == f"rrf_stream.{name}"
+    ]
+
+
+@pytest.mark.anyio
+@virtual_time
+@pytest.mark.parametrize("loser", [1, 2])
+async def test_leaving_waits_for_the_clean_up_of_the_attempt_that_lost(loser: int) -> None:
+    """It belongs to the fusion as much as the winner, and is given the grace."""
+    pipeline, attempts = losing(loser, cleanup=1 / 32, shield=True)
+    with capture_events() as events:
+        async with pipeline.open("q", grace=GRACE) as fusion:
+            assert (await fusion.final()).elapsed == 1.5
+            assert repr(fusion).endswith(" 1 tasks alive>")
+    assert anyio.current_time() == 1.5 + 1 / 32
+    assert attempts.made[loser - 1].closed
+    assert of(events, "arm_abandoned") == []
+
+
+@pytest.mark.anyio
+@virtual_time
+@pytest.mark.parametrize("loser", [1, 2])
+@pytest.mark.parametrize("leave", ["search", "context"])
+async def test_an_attempt_that_lost_and_outlives_the_grace_is_reported(leave: str, loser: int) -> None:
+    """Once, as a warning that says which of the two it is."""
+    pipeline, attempts = losing(loser, cleanup=1.0, shield=True)
+    with capture_events() as events:
+        if leave == "search":
+            await pipeline.search("q", grace=GRACE)
+        else:
+            async with pipeline.open("q", grace=GRACE) as fusion:
+                await fusion.final()
+            assert anyio.current_time() == 1.5 + GRACE
+        assert await drain() == []
+    assert attempts.made[loser - 1].closed
+    assert of(events, "arm_abandoned") == [("warning", "a", loser)]
+
+
+@pytest.mark.anyio
+@virtual_time
+@pytest.mark.parametrize("loser", [1, 2])
+async def test_a_clean_up_that_fails_says_of_which_attempt(loser: int) -> None:
+    """Two attempts have one name, so a number tells them apart."""
+    pipeline, _ = losing(loser, on_close=[].pop)
+    with capture_events() as events:
+        async with pipeline.open("q") as fusion:
+            await fusion.final()
+    assert of(events, "arm_cleanup_failed") == [("warning", "a", loser)]
+
+
+@pytest.mark.anyio
+@on("asyncio-virtual")
+@pytest.mark.parametrize("loser", [1, 2])
+async def test_late_results_say_of_which_attempt(loser: int) -> None:
+    """What an attempt delivers that ignored its end is counted apart."""
+    stubborn = script(4.0, "late", swallow=1)
+    pipeline, _ = hedged(*([stubborn, script(0.5, "x")] if loser == 1 else [script(1.5, "x"), stubborn]))
+    with capture_events() as events:
+        await pipeline.search("q")
+        assert await drain() == []
+    assert of(events, "late_hits") == [("info", "a", loser)]
+
+
+@pytest.mark.anyio
+@virtual_time
+async def test_two_attempts_that_are_left_behind_are_reported_apart() -> None:
+    """When the arm is late for good, both are abandoned."""
+    pipeline, _ = hedged(*(script(hang=True, cleanup=1.0, shield=True) for _ in range(2)))
+    with capture_events() as events:
+        await pipeline.search("q", timeout=2, grace=GRACE)
+        assert await drain() == []
+    assert sorted(of(events, "arm_abandoned")) == [("warning", "a", 1), ("warning", "a", 2)]
+
+
+# --- signs of life, and errors ----------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+@virtual_time
+@pytest.mark.parametrize("alive", [1, 2])
+async def test_an_empty_page_of_either_attempt_is_a_sign_of_life(alive: int) -> None:
+    """The idle timeout is the arm's: it counts from what either of them last delivered."""
+    shows, hangs = script(1.5 if alive == 1 else 0.5, Page(), hang=True), script(hang=True)
+    pipeline, _ = hedged(*([shows, hangs] if alive == 1 else [hangs, shows]), idle_timeout=2)
+    assert ended(await pipeline.search("q")) == {"a": ("idle", 1.5 + 2)}
+
+
+@pytest.mark.anyio
+@virtual_time
+async def test_a_second_attempt_that_shows_signs_of_life_may_win() -> None:
+    """The first one's silence does not cut it off."""
+    pipeline, _ = hedged(script(hang=True), script(0.5, Page(), 1.75, "x"), idle_timeout=2)
+    final = await pipeline.search("q")
+    assert (final.ids, ended(final)) == (["x"], {"a": ("exhausted", 3.25)})
+
+
+@pytest.mark.anyio
+@virtual_time
+async def test_a_second_attempt_takes_over_the_first_ones_last_sign_of_life() -> None:
+    """It is idle neither at once nor later than the arm would be, whatever the clock showed at the start."""
+    await anyio.sleep(8)
+    attempts = Attempts(script(0.5, Page(), 1.0, fail=OSError("down")), script(hang=True))
+
+    async def wakes(_: Any) -> script:
+        return script(hang=True)
+
+    arms = [Arm("a", attempts, idle_timeout=2), Arm("wakes the timer", wakes, timeout=2)]
+    final = await Pipeline(arms, hedging={"a": Hedging(after=1)}).search("q")
+    assert ended(final) == {"a": ("idle", 0.5 + 2), "wakes the timer": ("timed_out", 2)}
+
+
+@pytest.mark.anyio
+@virtual_time
+@pytest.mark.parametrize("failing", [1, 2])
+@pytest.mark.parametrize("then", ["wins", "times out", "fails"])
+async def test_the_error_of_an_attempt_is_reported_when_the_other_goes_on(then: str, failing: int) -> None:
+    """The arm's report may have no place for it: it is an event, once, and a warning."""
+    fails = script(1.5 if failing == 1 else 0.5, fail=OSError("down"))
+    other = {
+        "wins": script(2.0, "x"),
+        "times out": script(hang=True),
+        "fails": script(2.0, fail=OSError("too")),
+    }[then]
+    pipeline, _ = hedged(*([fails, other] if failing == 1 else [other, fails]), timeout=4)
+    with capture_events() as events:
+        final = await pipeline.search("q")
+    at = 4 if then == "times out" else 3 if failing == 1 else 2
+    status = {"wins": "exhausted", "times out": "timed_out", "fails": "failed"}[then]
+    assert ended(final) == {"a": (status, at)}
+    (event,) = [event for event in events if event["event"] == "rrf_stream.attempt_failed"]
+    told = (event["log_level"], event["arm"], event["attempt"], event["error"])
+    assert told == ("warning", "a", failing, "OSError('down')")
+    assert event["fusion"] == events[-1]["fusion"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -168,6 +169,27 @@ async def test_the_end_of_a_fusion_is_its_last_closing(ending: str) -> None:
     outcome = {"left": "stopped", "dropped": "stopped"}.get(ending, ending)
     assert events[-1]["outcome"] == outcome
     assert events[-1]["log_level"] == ("warning" if ending == "failed" else "info")
+
+
+@pytest.mark.anyio
+@virtual_time
+@pytest.mark.parametrize("ending", ["deadline", "timeout", "stop", "required"])
+async def test_arms_that_close_at_one_instant_are_reported_in_order(ending: str) -> None:
+    """In the order in which they were closed: that of the arms, and first the one that closed the others."""
+    timeout = 1.0 if ending == "timeout" else None
+    arms = [Arm(name, script(name, hang=True), timeout=timeout) for name in "abc"]
+    if ending == "required":
+        arms.append(Arm("must", script(1.0, fail=OSError("down")), required=True))
+    with capture_events() as events:
+        async with open_fusion(arms, timeout=1 if ending == "deadline" else None) as fusion:
+            await anext(fusion)
+            if ending == "stop":
+                fusion.stop()
+            with suppress(ArmError):
+                await fusion.final()
+    names = ["must", "a", "b", "c"] if ending == "required" else ["a", "b", "c"]
+    assert [event["arm"] for event in of(events, "arm_closed")] == names
+    assert events[-1]["event"] == "rrf_stream.fusion_closed"
 
 
 @pytest.mark.anyio

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+from enum import Enum
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 import anyio
@@ -11,7 +12,9 @@ import pytest
 from engine_kit import on, read
 
 from rrf_stream import Arm, Fusion, FusionOptions, Pipeline, fuse_arms, open_fusion
-from rrf_stream._options import Settings
+from rrf_stream._options import Settings, _prepared, prepare
+from rrf_stream.errors import ArmError
+from rrf_stream.testing import capture_events
 
 if TYPE_CHECKING:
     pass
@@ -188,3 +191,99 @@ def test_arms_have_names_of_their_own() -> None:
     for arms in ([("a", ["x"])], 5, "arms", [["x"], ["y"]]):
         with pytest.raises(TypeError, match="arms must be"):
             open_fusion(arms)  # type: ignore[arg-type]  # that is the mistake
+
+
+# --- what is remembered -----------------------------------------------------------------------------------
+
+
+class Name(str, Enum):  # noqa: UP042 - in a StrEnum, `str` would make plain text of a member
+    """Arm names as members of an enumeration, equal to plain text."""
+
+    TEXT = "text"
+
+
+@pytest.fixture
+def forgotten() -> None:
+    """Options that were checked by other tests are forgotten."""
+    _prepared.cache_clear()
+
+
+@pytest.mark.anyio
+@on("asyncio")
+@pytest.mark.usefixtures("forgotten")
+@pytest.mark.parametrize("form", ["sources", "arms", "pipeline"])
+async def test_names_of_other_types_reach_no_other_fusion(form: str) -> None:
+    """Names that are equal make fusions that look the same, but each tells its own."""
+    for names in ([Name.TEXT, "text"], ["text", Name.TEXT]):
+        _prepared.cache_clear()
+        for name in names:
+            if form == "sources":
+                final = await fuse_arms({name: ["x"]})
+            elif form == "arms":
+                final = await fuse_arms([Arm(name, ["x"])])
+            else:
+                final = await Pipeline({name: lambda _: ["x"]}).search("q")
+            told = [final.coverage.arms[0].name, *final.hits[0].ranks, *final.coverage.answered]
+            assert [(type(one), one) for one in told] == [(str, "text")] * 3
+
+
+@pytest.mark.anyio
+@on("asyncio")
+async def test_a_name_is_plain_text_wherever_it_is_told() -> None:
+    """In statistics, errors, events and names of tasks, where a member would not look like its text."""
+    tasks = []
+
+    async def fails(_: Any) -> list[str]:
+        tasks.append(anyio.get_current_task().name)
+        raise OSError("down")
+
+    pipeline = Pipeline([Arm(Name.TEXT, fails, required=True)])
+    with capture_events() as events, pytest.raises(ArmError, match="required arm 'text' failed") as caught:
+        await pipeline.search("q")
+    ((key, stats),) = pipeline.stats().items()
+    told = [caught.value.arm, key, stats.name, events[0]["arm"]]
+    assert [(type(one), one) for one in told] == [(str, "text")] * 4
+    assert tasks == ["rrf:text"]
+
+
+@pytest.mark.anyio
+@on("asyncio")
+@pytest.mark.usefixtures("forgotten")
+async def test_equal_options_of_other_types_are_checked_apart() -> None:
+    """1, 1.0 and True are equal, but not all of them are a number of hits, or a constant."""
+    arms = {"a": ["x"]}
+    for wrong in (1.0, 1 + 0j):
+        await fuse_arms(arms, top_k=1)
+        with pytest.raises(TypeError, match="top_k must be"):
+            await fuse_arms(arms, top_k=wrong)  # type: ignore[arg-type]  # that is the mistake
+    await fuse_arms(arms, repeats="skip", quorum=1)
+    for right in (1.0, 1, True):
+        prepared, _ = prepare(arms, {"quorum": right, "rank_constant": right})
+        assert (type(prepared.settings.quorum), type(prepared.settings.rank_constant)) == (type(right),) * 2
+
+
+@pytest.mark.anyio
+@on("asyncio")
+@pytest.mark.usefixtures("forgotten")
+async def test_a_deadline_is_remembered_by_nobody() -> None:
+    """There are no two alike, and each would push out options that are used again."""
+    await fuse_arms({"a": ["x"]}, timeout=1.5)
+    before = _prepared.cache_info()
+    for _ in range(3):
+        await fuse_arms({"a": ["x"]}, timeout=1.5, deadline=anyio.current_time() + 9)
+    assert _prepared.cache_info() == before
+    await fuse_arms({"a": ["x"]}, timeout=1.5)
+    assert _prepared.cache_info().hits == before.hits + 1
+
+
+@pytest.mark.anyio
+@on("asyncio")
+@pytest.mark.usefixtures("forgotten")
+async def test_what_is_wrong_is_wrong_again() -> None:
+    """A refusal is not remembered as an acceptance, nor do sources go unchecked behind one."""
+    for _ in range(2):
+        with pytest.raises(ValueError, match="top_k must be"):
+            await fuse_arms({"a": ["x"]}, top_k=0)
+    await fuse_arms({"a": ["x"]})
+    with pytest.raises(TypeError, match="source must be"):
+        await fuse_arms({"a": "text"})

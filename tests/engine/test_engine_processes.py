@@ -156,3 +156,37 @@ def test_the_core_needs_neither_trio_nor_uvloop_nor_pytest() -> None:
             runner.run(main())
     """)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "['x'] 3600.0 2 ['asyncio']\n", "")
+
+
+@pytest.mark.parametrize("when", ["at once", "later", "in answer to its cancellation"])
+@pytest.mark.parametrize("use_uvloop", [False, True])
+def test_an_interrupt_that_an_arm_raises_ends_the_program_and_is_told_once(
+    when: str,
+    use_uvloop: bool,  # noqa: FBT001 - a parameter
+) -> None:
+    """It comes out of the event loop as itself; asyncio does not say besides that nobody looked at it."""
+    ran = run_python(f"""{PREAMBLE}
+async def interrupted():
+    if {when!r} == "later":
+        yield "x"
+        await anyio.sleep(0.001)
+    try:
+        if {when!r} == "in answer to its cancellation":
+            await anyio.sleep_forever()
+    finally:
+        raise KeyboardInterrupt("enough")
+
+async def main():
+    async with open_fusion({{"a": interrupted(), "b": endless()}}) as fusion:
+        async for snapshot in fusion:
+            if {when!r} == "in answer to its cancellation":
+                fusion.stop()
+    await anyio.sleep(10)
+
+try:
+    anyio.run(main, backend_options={{"use_uvloop": {use_uvloop}}})
+except KeyboardInterrupt as error:
+    print(*error.args)
+gc.collect()
+""")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "enough\n", "")

@@ -61,11 +61,15 @@ async def test_arms_that_weigh_nothing_are_not_needed_for_a_quorum() -> None:
     assert ended(await fuse_arms(arms, quorum=1)) == {"heavy": ("exhausted", 1), "weightless": ("stopped", 1)}
 
 
-async def test_tenths_add_up_to_a_quorum() -> None:
+@pytest.mark.parametrize(
+    ("weight", "arms", "quorum", "elapsed"),
+    [(0.1, 10, 0.7, 6), (0.3, 5, 0.2, 0), (0.3, 5, 0.2 + 1e-9, 1), (0.3, 10, 0.1, 0), (0.1, 6, 5 / 6, 4)],
+)
+async def test_tenths_add_up_to_a_quorum(weight: float, arms: int, quorum: float, elapsed: int) -> None:
     """Seven of ten arms of weight 0.1 are 0.7 of the weight, whatever floating-point sums say."""
-    arms = [Arm(f"{number}", script(float(number)), weight=0.1) for number in range(10)]
-    final = await fuse_arms(arms, quorum=0.7)
-    assert (final.elapsed, final.outcome) == (6, Outcome.QUORUM)
+    given_ = [Arm(f"{number}", script(float(number)), weight=weight) for number in range(arms)]
+    final = await fuse_arms(given_, quorum=quorum)
+    assert (final.elapsed, final.outcome) == (elapsed, Outcome.QUORUM)
 
 
 async def test_an_arm_that_failed_or_timed_out_has_ended_too() -> None:

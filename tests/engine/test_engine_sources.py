@@ -250,7 +250,7 @@ async def test_what_turns_out_to_be_no_source_fails_its_arm(result: Any, way: st
     assert statuses(final) == {"wrong": ArmStatus.FAILED, "right": ArmStatus.EXHAUSTED}
     error = final.coverage["wrong"].error
     assert isinstance(error, TypeError)
-    assert "source must be" in str(error)
+    assert "what the source returned must be" in str(error)
 
 
 @pytest.mark.anyio

@@ -6,12 +6,12 @@ import gc
 import pickle
 import sys
 import threading
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
 from engine_kit import ended, on, received, statuses, turns, virtual_time
+from threads_kit import Stuck, at_most, idle_threads, library_threads, until
 
 from rrf_stream import (
     Arm,
@@ -31,50 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
 
-@contextmanager
-def at_most(threads: int) -> Iterator[None]:
-    """Let only so many threads run."""
-    before = set_thread_limit(threads)
-    try:
-        yield
-    finally:
-        set_thread_limit(before)
-
-
-class Stuck:
-    """Calls that are stuck until the context is left; used as a retriever; `thread` is that of the last."""
-
-    def __init__(self) -> None:
-        self.release = threading.Event()
-        self.calls = 0
-        self.thread = threading.current_thread()
-
-    def __call__(self, query: str = "q") -> list[str]:
-        self.calls += 1
-        self.thread = threading.current_thread()
-        self.release.wait()
-        return [query]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.release.set()
-
-
 async def in_list(query: str) -> list[str]:  # noqa: ARG001 - the interface of a retriever
     return ["d"]
-
-
-def library_threads() -> list[str]:
-    return sorted(thread.name for thread in threading.enumerate() if thread.name.startswith("rrf:"))
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait, in real time, for what a thread is to do."""
-    with anyio.fail_after(5):
-        while not condition():  # noqa: ASYNC110 - nothing tells of it
-            await anyio.sleep(0.001)
 
 
 # --- the bound --------------------------------------------------------------------------------------------
@@ -177,6 +135,7 @@ async def test_a_system_without_threads_rejects_too(monkeypatch: pytest.MonkeyPa
     def none_left(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
+    await until(lambda: not idle_threads())
     with at_most(1):
         with monkeypatch.context() as patched:
             patched.setattr(threading.Thread, "start", none_left)
@@ -291,6 +250,7 @@ async def test_closing_an_arm_closes_what_blocks_when_it_comes_back() -> None:
 
         async with open_fusion({"a": generator}) as fusion:
             await anext(fusion)
+            await until(lambda: stuck.calls == 1)
         assert counted.closed_in is None
         assert await drain(0) == ["rrf:thread:generator"]
     await until(lambda: counted.closed_in is not None)
@@ -439,6 +399,8 @@ async def test_what_a_call_returns_too_late_is_closed(form: str) -> None:
             return results[form]()
 
         await fuse_arms({"a": late}, timeout=0.01)
+    await until(lambda: not library_threads())
+    await turns()
     assert await drain(5) == []
     assert stream.closed is (form == "stream")
     assert counted.asked <= 1
@@ -471,6 +433,29 @@ async def test_an_error_after_the_end_is_an_event() -> None:
 
 
 @pytest.mark.anyio
+async def test_an_error_that_nobody_has_read_is_an_event() -> None:
+    """So is one that the source raised before its stream was closed, if its reader had not come to it."""
+
+    def fails() -> Iterator[str]:
+        yield "x"
+        may_fail.wait()
+        raise OSError("gone")
+
+    may_fail = threading.Event()
+    with capture_events() as events:
+        stream = aiter(in_thread(fails))
+        assert await anext(stream) == ["x"]
+        may_fail.set()
+        await until(lambda: not library_threads())
+        await turns()
+        assert events == []
+        await stream.aclose()
+    assert [(event["event"], event["error"]) for event in events] == [
+        ("rrf_stream.late_error", "OSError('gone')")
+    ]
+
+
+@pytest.mark.anyio
 @virtual_time
 async def test_a_leak_check_gives_threads_time_to_end() -> None:
     """A thread that is stuck is a leak by its name; one that ends is none, however the clock jumps."""
@@ -497,6 +482,7 @@ async def test_the_source_is_let_go_of() -> None:
     before = sys.getrefcount(big)
     await fuse_arms({"a": results, "b": in_thread(results)}, top_k=1)
     await drain(5)
+    await until(lambda: not library_threads())
     await turns()
     gc.collect()
     assert sys.getrefcount(big) == before

@@ -93,13 +93,12 @@ def test_a_thread_may_outlive_its_event_loop(source: str, backend: str) -> None:
 
 
 ENDED = """
+from rrf_stream import _tasks, _thread_limit
 until = time.monotonic() + 10
-while any(thread.name.startswith("rrf:") for thread in threading.enumerate()):
+while _tasks._LIVE or _thread_limit._places.taken or threading.active_count() > 1:
     assert time.monotonic() < until
     time.sleep(0.01)
-gc.collect()
-from rrf_stream import _tasks, _thread_limit
-assert not _tasks._LIVE and not _thread_limit._places.taken
+    gc.collect()
 """
 
 
@@ -114,6 +113,7 @@ async def main():
         async for _ in fusion:
             threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
             await anyio.sleep(10)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background of a shell
 try:
     anyio.run(main, {backend})
 except KeyboardInterrupt:
@@ -121,6 +121,40 @@ except KeyboardInterrupt:
 {ENDED}"""
     )
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "interrupted\n", "")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_idle_thread_does_not_delay_the_exit(backend: str) -> None:
+    """However long it would wait for the next source."""
+    began = time.monotonic()
+    ran = run_program(f"{FOR_HOURS}; await ask(lambda: ['x'], in_thread(awaited), iter('x'))", backend)
+    assert (ran.returncode, ran.stderr, ran.stdout) == (0, "", "")
+    assert time.monotonic() - began < 30
+
+
+FOR_HOURS = "from rrf_stream import _threads; _threads._PATIENCE = 3600"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_child_process_has_no_idle_threads() -> None:
+    """Those of the parent wait for the parent's sources, and go on to do so."""
+    ran = run_python(
+        f"""{PREAMBLE}
+{FOR_HOURS}
+def run():
+    return anyio.run(lambda: fuse_arms({{"a": lambda: [threading.get_native_id()]}}, timeout=5)).ids
+before = run()
+time.sleep(0.1)
+child = os.fork()
+if not child:
+    found = run()
+    os._exit(0 if len(found) == 1 and found != before else 1)
+print(os.waitpid(child, 0)[1], run() == before)
+""",
+        "-W",
+        "ignore:This process",
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "0 True\n", "")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -126,24 +126,12 @@ async def pump(arm: ArmRun, deliver: Deliver, close: Close) -> None:
             if arm.closed:  # so is this, as an answer to its cancellation: it failed to clean up
                 raise
             rejected = isinstance(error, ThreadLimitError)
-            close(arm, ArmStatus.REJECTED if rejected else ArmStatus.FAILED, _as_theirs(error))
+            close(arm, ArmStatus.REJECTED if rejected else ArmStatus.FAILED, error)
         else:
             close(arm, ArmStatus.EXHAUSTED, None)
     finally:  # the arm is closed by now, so that nobody waits for its clean-up
         if type(stream) is not Page:
             await close_stream(stream)
-
-
-def _as_theirs(error: BaseException) -> BaseException:
-    """Return an error without this library's frames at the head of its traceback.
-
-    They refer to the fusion, which refers to the error: a cycle, and all that the arm held would stay.
-    (A frame of a `key` that raised refers to its callers all the same.)
-    """
-    trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith("rrf_stream._"):
-        trace = trace.tb_next
-    return error.with_traceback(trace)
 
 
 async def _read(arm: ArmRun, stream: AsyncIterator[Any], deliver: Deliver) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import sys
 import threading
-import weakref
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -158,29 +157,3 @@ async def test_a_slow_reader_costs_no_memory() -> None:
         snapshots = [snapshot async for snapshot in fusion]
     assert [snapshot.final for snapshot in snapshots][-1:] == [True]
     assert snapshots[-1].coverage["a"].received >= 16 * 64 * 50
-
-
-@pytest.mark.anyio
-async def test_what_a_failed_arm_held_is_gone_with_its_report() -> None:
-    """An error refers to the frames it passed; were the fusion's among them, it would all be one cycle."""
-
-    class Held:
-        pass
-
-    async def arm(held: Held) -> AsyncIterator[str]:
-        yield f"{type(held).__name__}"
-        await anyio.lowlevel.checkpoint()
-        raise OSError("down")
-
-    held = Held()
-    alive = weakref.ref(held)
-    gc.collect()
-    gc.disable()
-    try:
-        final = await fuse_arms({"a": arm(held), "b": ["x"]})
-        assert isinstance(final.coverage["a"].error, OSError)
-        del final, held
-        await turns()
-        assert alive() is None
-    finally:
-        gc.enable()

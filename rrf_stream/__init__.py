@@ -20,15 +20,17 @@ from rrf_stream._health import ArmStats, Latency
 from rrf_stream._hedging import Hedging
 from rrf_stream._hit import Hit, Page
 from rrf_stream._in_thread import in_thread
-from rrf_stream._kernels import Kernel, ReciprocalRank
+from rrf_stream._kernels import AnyScale, InverseSquareRank, Kernel, RankBiased, ReciprocalRank
 from rrf_stream._options import FusionOptions
 from rrf_stream._pipeline import Pipeline
+from rrf_stream._scores import TheoreticalMinMax
 from rrf_stream._snapshot import Delta, FusedHit, Outcome, Snapshot
 from rrf_stream._source import pages
 from rrf_stream._thread_limit import set_thread_limit
 
 __all__ = [
     "Accumulator",
+    "AnyScale",
     "Arm",
     "ArmReport",
     "ArmStats",
@@ -41,6 +43,7 @@ __all__ = [
     "FusionOptions",
     "Hedging",
     "Hit",
+    "InverseSquareRank",
     "Kernel",
     "Latency",
     "Outcome",
@@ -48,9 +51,11 @@ __all__ = [
     "Pipeline",
     "RRFConfig",
     "RRFFusion",
+    "RankBiased",
     "ReciprocalRank",
     "ReciprocalRankFusion",
     "Snapshot",
+    "TheoreticalMinMax",
     "drain",
     "explain_fusion",
     "fuse",

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import count
 from operator import is_
-from typing import Any, Literal
+from typing import Any
 
 from rrf_stream._arm import Arm, arms_of
 from rrf_stream._arm_state import ArmState
+from rrf_stream._bounds import NOTHING, Bounds, BoundsMode, Verdict, bounds_of
 from rrf_stream._checks import (
+    check_bounds,
     check_callable,
     check_choice,
     check_count,
@@ -62,7 +64,8 @@ class Accumulator:
             order of the arms, then of ranks; None for the first.
         repeats: Whether a repeat within one arm uses up a rank ("consume") or not ("skip").
             Either way the first occurrence counts.
-        bounds: What a snapshot says of the future: "off" for nothing.
+        bounds: What a snapshot says of the future: "settled", how much of it is certain, "ranks",
+            the best and worst rank of each hit too, or "off", nothing, at no cost.
 
     Raises:
         ValueError: A name, weight or option is out of its range.
@@ -80,12 +83,11 @@ class Accumulator:
         key: Key | None = None,
         representative: Representative | None = None,
         repeats: Repeats = "consume",
-        bounds: Literal["off"] = "off",
+        bounds: BoundsMode = "settled",
     ) -> None:
         check_count("top_k", top_k)
         check_count("window", window, optional=True)
         check_choice("repeats", repeats, ("consume", "skip"))
-        check_choice("bounds", bounds, ("off",))
         check_callable("key", key)
         check_callable("representative", representative)
         shared = check_kernel(kernel, rank_constant)
@@ -97,34 +99,38 @@ class Accumulator:
         else:
             specs = specs_of(arms_of(arms), shared)
         given = tuple(specs)
-        self._start(Plan(given, layout_of(given), top_k, repeats == "skip", key, representative))
+        check_bounds(bounds, [spec.kernel for spec in given])
+        self._start(Plan(given, layout_of(given), top_k, repeats == "skip", key, representative, bounds))
 
     def _start(self, plan: Plan) -> None:
         layout = plan.layout
         keep_copies = plan.representative is not None
         rankings = [
-            Ranking(
-                spec.name,
-                layout,
-                arm,
-                window=spec.window,
-                skip_repeats=plan.skip_repeats,
-                keep_copies=keep_copies,
-                key=plan.key,
-            )
-            for arm, spec in enumerate(plan.specs)
+            Ranking(layout, arm, skip_repeats=plan.skip_repeats, keep_copies=keep_copies, key=plan.key)
+            for arm in range(len(plan.specs))
         ]
-        self._board = Scoreboard(layout, rankings, top_k=plan.top_k, representative=plan.representative)
+        self._board = Scoreboard(
+            layout,
+            rankings,
+            top_k=plan.top_k,
+            representative=plan.representative,
+            bounded=plan.bounds != "off",
+        )
         self.states = [*map(ArmState, count(), plan.specs, rankings)]
+        self._bounds = bounds_of(plan.bounds, layout, self.states, self._board, plan.top_k)
+        self._verdict: Verdict | None = NOTHING  # None when something has arrived, or an arm has closed
+        self._told = NOTHING  # what readers know of it
         self._open = len(rankings)
         self._seq = 0
         self._status_changed = False
-        self._shown: tuple[FusedHit, ...] = ()
+        self._shown: tuple[FusedHit, ...] = ()  # without their bounds
 
     @property
     def changed(self) -> bool:
         """Whether a snapshot may show something that the last one did not."""
-        return self._status_changed or self._board.touched
+        if self._bounds is None:
+            return self._status_changed or self._board.touched
+        return self._status_changed or self._verdict is not self._told
 
     @property
     def closed(self) -> bool:
@@ -151,14 +157,17 @@ class Accumulator:
             TypeError: `hits` is no iterable of results, or an id is not hashable.
         """
         state = self._state(arm)
-        if state.final is not None:
-            raise FusionClosedError(f"arm {arm!r} is closed ({state.status}) and takes no more hits")
-        return self.take(state, hits, at)
+        if state.final is None:
+            return self.take(state, hits, at)
+        raise FusionClosedError(f"arm {arm!r} is closed ({state.status}) and takes no more hits")
 
     def take(self, state: ArmState, hits: Iterable[Any], at: float | None) -> bool:
         """Do the same with an arm that is open."""
         ranking = state.ranking
         self._board.extend(state.index, hits)
+        self._verdict = None
+        if self._bounds is not None:
+            self._bounds.keep_up()
         if state.status is ArmStatus.WAITING and ranking.received:
             state.status = ArmStatus.STREAMING
             state.first_hit_after = at
@@ -201,6 +210,7 @@ class Accumulator:
         state.final = report = state.report(at, error, retry_after)
         self._open -= 1
         self._status_changed = True
+        self._verdict = None
         return report
 
     def snapshot(self, *, at: float | None = None, outcome: Outcome = Outcome.COMPLETE) -> Snapshot:
@@ -220,15 +230,23 @@ class Accumulator:
         """
         if not self.changed:
             return None
-        hits = tuple(self._board.hits())
+        hits = tuple(self._board.hits())  # a hit is the same object as before if nothing about it has changed
         if not self._status_changed and len(hits) == len(self._shown) and all(map(is_, hits, self._shown)):
-            return None  # a hit is the same object as before if nothing about it has changed
+            if self._bounds is None:
+                return None
+            before, self._told = self._told.news, self._judge(self._bounds, self._board.shown)
+            if before == self._told.news:
+                return None
         return self._snapshot(hits, at, Outcome.COMPLETE)
 
     def _snapshot(self, hits: tuple[FusedHit, ...], at: float | None, outcome: Outcome) -> Snapshot:
         self._seq += 1
         self._status_changed = False
         self._shown = hits
+        certificates = {}
+        if self._bounds is not None:
+            self._told = verdict = self._judge(self._bounds, self._board.shown)
+            hits, certificates = verdict.bound(hits), verdict.certificates()
         return Snapshot(
             hits=hits,
             seq=self._seq,
@@ -236,20 +254,40 @@ class Accumulator:
             final=not self._open,
             outcome=None if self._open else Outcome(outcome),
             coverage=Coverage(tuple([state.final or state.report(at) for state in self.states])),
+            **certificates,
         )
+
+    def settles(self, wanted: int) -> bool:
+        """Return whether all is certain of the first positions; with bounds only.
+
+        Args:
+            wanted: How many positions, at most as many as a snapshot shows.
+        """
+        bounds = self._bounds
+        if bounds is None:
+            return False
+        leaders = self._board.leaders()
+        known = bounds.foresee(leaders, wanted)
+        return self._judge(bounds, leaders).settled >= wanted if known is None else known
+
+    def _judge(self, bounds: Bounds, leaders: list[int]) -> Verdict:
+        if self._verdict is None or self._verdict is NOTHING:
+            self._verdict = bounds.judge(leaders)
+        return self._verdict
 
     def rankings(self) -> dict[str, list[Any]]:
         """Return the ids that each arm has delivered, best first.
 
-        `fuse` of them, with the weights, rank constant or kernel, repeats and top-k of this fusion,
-        gives the ids, scores and ranks of a snapshot taken now. (Copies are not in them.)
+        `fuse` of them, with the weights, rank constant or kernels, repeats and top-k of this fusion,
+        gives the ids, scores and ranks of a snapshot taken now. (Copies are not in them.) Where an arm's
+        kernel goes by scores, they are `Hit` objects with these.
         """
-        return {state.spec.name: list(state.ranking.ids) for state in self.states}
+        return {state.spec.name: state.ranking.results() for state in self.states}
 
     def describe(self) -> str:
         """Return the live counts in words."""
-        arms = ", ".join(f"{s.spec.name} {s.status} {s.ranking.received}" for s in self.states)
-        return f"{len(self._board)} ids, {self._seq} snapshots; {arms or 'no arms'}"
+        arms = ", ".join(f"{s.spec.name} {s.status} {s.ranking.received}" for s in self.states) or "no arms"
+        return f"{len(self._board)} ids, {self._seq} snapshots; {arms}"
 
     def __repr__(self) -> str:
         return f"<Accumulator {self.describe()}>"

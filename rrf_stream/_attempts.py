@@ -25,11 +25,15 @@ class Attempts:
         arms: What was asked for.
         sources: What to read, one an arm.
         states: Where the arms stand.
+        watch: What follows the arms over many queries; None for nothing.
     """
 
-    __slots__ = ("_arms", "_others")
+    __slots__ = ("_arms", "_others", "_watch")
 
-    def __init__(self, arms: Sequence[Arm], sources: Sequence[Any], states: Sequence[ArmState]) -> None:
+    def __init__(
+        self, arms: Sequence[Arm], sources: Sequence[Any], states: Sequence[ArmState], watch: Watch | None
+    ) -> None:
+        self._watch = watch
         self._arms = [*map(ArmRun, arms, sources, states)]
         self._others: list[ArmRun] = []
 
@@ -51,22 +55,36 @@ class Attempts:
         """When something is to be done about an arm, if none delivers until then."""
         return min([arm.expiry for arm in self._arms if not arm.closed], default=math.inf)
 
-    def admit(self, watch: Watch, now: float) -> Iterator[tuple[ArmRun, float]]:
+    def admit(self, now: float) -> Iterator[tuple[ArmRun, float]]:
         """Give the arms that are to be skipped, and for how many seconds; let others be hedged."""
+        if self._watch is None:
+            return
         for index, arm in enumerate(self._arms):
-            retry_after, hedge_after = watch.admit(index)
+            retry_after, hedge_after = self._watch.admit(index)
             if retry_after is not None:
                 yield arm, retry_after
             elif hedge_after is not None:
                 arm.hedge_at = now + hedge_after
 
-    def have_quorum(self, quorum: float) -> bool:
-        """Return whether arms with a share of the weight of at least `quorum` are closed."""
+    def have_quorum(self, quorum: float | None) -> bool:
+        """Return whether arms with a share of the weight of at least `quorum`, if any, are closed."""
+        if quorum is None:
+            return False
         weight = math.fsum(arm.arm.weight for arm in self._arms)
         closed = math.fsum(arm.arm.weight for arm in self._arms if arm.closed)
         return weight > 0 and closed >= quorum * weight * _NEARLY_ALL
 
-    def hedge(self, arm: ArmRun) -> ArmRun:
+    def hedge(self, now: float) -> Iterator[ArmRun]:
+        """Give second attempts at arms that are late: that were to have delivered by now, and have not."""
+        if self._watch is None:
+            return
+        for arm in self._arms:
+            if not arm.closed and now >= arm.hedge_at:
+                arm.hedge_at = math.inf
+                if not arm.state.ranking.received and self._watch.hedge(arm.state.index):
+                    yield self._second(arm)
+
+    def _second(self, arm: ArmRun) -> ArmRun:
         """Return a second attempt at reading an arm, with the same limits of time."""
         second = ArmRun(arm.arm, arm.source, arm.state)
         second.attempt = 2
@@ -75,6 +93,11 @@ class Attempts:
         arm.rival, second.rival = second, arm
         self._others.append(second)
         return second
+
+    def tell(self, arm: ArmRun, report: ArmReport, started_at: float) -> None:
+        """Tell how an arm did in a query that started then, now that it is closed."""
+        if self._watch is not None:
+            arm.tell(self._watch, report, started_at)
 
     def choose(self, arm: ArmRun) -> None:
         """Let this attempt count, and end its rival."""

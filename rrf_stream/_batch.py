@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import cycle, repeat
 from typing import Any
 
 from rrf_stream._checks import (
@@ -12,6 +13,7 @@ from rrf_stream._checks import (
     check_count,
     check_iterable,
     check_kernel,
+    check_kernels,
     check_names,
     check_weight,
 )
@@ -37,13 +39,14 @@ def fuse(
     representative: Representative | None = None,
     repeats: Repeats = "consume",
     ties: Ties = "first-seen",
-    kernel: Kernel | None = None,
+    kernel: Kernel | Mapping[str, Kernel] | None = None,
 ) -> list[FusedHit]:
     """Fuse complete rankings by rank.
 
     The score of a document is the exact sum, over the rankings that hold it, of
-    weight / (rank_constant + rank), with ranks from 1. Equal scores are ordered by who was
-    seen first: by the lowest ranking that holds the document, then by its rank there.
+    weight / (rank_constant + rank), with ranks from 1, or of what another kernel gives. Equal
+    scores are ordered by who was seen first: by the lowest ranking that holds the document, then
+    by its rank there.
 
     Args:
         rankings: Results of each arm, best first: by arm name, or in a list; the arms are then
@@ -58,7 +61,8 @@ def fuse(
         repeats: Whether a repeat within one ranking uses up a rank ("consume") or not ("skip").
             Either way the first occurrence counts.
         ties: What decides between equal scores: "first-seen", or "id" for the smaller id.
-        kernel: What a rank is worth; None for `ReciprocalRank(rank_constant)`.
+        kernel: What a rank is worth, in all rankings, or by arm name in some; None, or no entry, for
+            `ReciprocalRank(rank_constant)`.
 
     Returns:
         The hits, best first.
@@ -73,7 +77,6 @@ def fuse(
     check_choice("ties", ties, ("first-seen", "id"))
     check_callable("key", key)
     check_callable("representative", representative)
-    shared = check_kernel(kernel, rank_constant)
     if isinstance(rankings, Mapping):
         check_names("rankings", rankings)
         names = tuple(rankings)
@@ -86,23 +89,12 @@ def fuse(
     # A window that cuts nothing: a tally has room for its ranks, and few sizes of it share their layouts.
     longest = max(map(len, lists), default=0)
     room = (1 << max(longest.bit_length(), _LEAST_BITS)) - 1
-    layout = _layout(names, shared, _weights(names, weights), room)
+    layout = _layout(names, _kernels(names, kernel, rank_constant), _weights(names, weights), room)
     skip = repeats == "skip"
     keep = representative is not None
     board = Scoreboard(
         layout,
-        [
-            Ranking(
-                name,
-                layout,
-                arm,
-                window=room,
-                skip_repeats=skip,
-                keep_copies=keep,
-                key=key,
-            )
-            for arm, name in enumerate(names)
-        ],
+        [Ranking(layout, arm, skip_repeats=skip, keep_copies=keep, key=key) for arm in range(len(lists))],
         top_k=top_k,
         representative=representative,
         ties=ties,
@@ -118,10 +110,10 @@ def _numbered(count: int) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=16)
-def _layout(names: tuple[str, ...], kernel: Kernel, weights: tuple[float, ...], room: int) -> Layout:
-    return Layout(
-        tuple(arm_spec(name, kernel, weight, room) for name, weight in zip(names, weights, strict=True))
-    )
+def _layout(
+    names: tuple[str, ...], kernels: tuple[Kernel, ...], weights: tuple[float, ...], room: int
+) -> Layout:
+    return Layout(tuple(map(arm_spec, names, cycle(kernels), weights, repeat(room))))
 
 
 def _listed(name: str, results: Iterable[Any]) -> list[Any]:
@@ -131,6 +123,26 @@ def _listed(name: str, results: Iterable[Any]) -> list[Any]:
     return [*results]
 
 
+def _kernels(
+    names: tuple[str, ...], kernel: Kernel | Mapping[str, Kernel] | None, rank_constant: float
+) -> tuple[Kernel, ...]:
+    """Return one kernel for all names, or one for each."""
+    if not isinstance(kernel, Mapping):
+        return (check_kernel(kernel, rank_constant),)
+    _check_arms("kernel", kernel, names)
+    standard = check_kernel(None, rank_constant)
+    kernels = tuple([kernel.get(name, standard) for name in names])
+    check_kernels(kernels)
+    return kernels
+
+
+def _check_arms(name: str, given: Iterable[str], names: tuple[str, ...]) -> None:
+    for arm in given:
+        if arm not in names:
+            known = ", ".join(map(repr, names))
+            raise ValueError(f"{name} must be for arms of the fusion ({known}), not for {arm!r}")
+
+
 def _weights(
     names: tuple[str, ...], weights: Mapping[str, float] | Sequence[float] | None
 ) -> tuple[float, ...]:
@@ -138,10 +150,7 @@ def _weights(
     if weights is None:
         return (1.0,) * len(names)
     if isinstance(weights, Mapping):
-        for name in weights:
-            if name not in names:
-                known = ", ".join(map(repr, names))
-                raise ValueError(f"weights must be for arms of the fusion ({known}), not for {name!r}")
+        _check_arms("weights", weights, names)
         ordered = tuple(weights.get(name, 1.0) for name in names)
     elif isinstance(weights, (str, bytes)) or not isinstance(weights, Sequence):
         raise TypeError(f"weights must be a mapping by name, or a sequence by position, not {weights!r}")

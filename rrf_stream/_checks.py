@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any
 
-from rrf_stream._kernels import Kernel, ReciprocalRank, exact
+from rrf_stream._kernels import Kernel, ReciprocalRank, check_units, exact, family_of, unbounded_because
 
 __all__ = [
+    "check_bounds",
     "check_callable",
     "check_choice",
     "check_count",
@@ -91,22 +92,34 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
 
 
 def check_kernels(kernels: Iterable[Kernel]) -> None:
-    """Refuse what is no kernel, and kernels of different kinds, whose contributions have different scales."""
-    kinds = set()
+    """Refuse what is no kernel, and kernels of two families, whose contributions have different scales."""
+    families: set[str] = set()
     for kernel in kernels:
-        if type(kernel) is not ReciprocalRank and (
-            isinstance(kernel, type) or not isinstance(kernel, Kernel)
-        ):
-            raise TypeError(f"kernel must have a method units(weight, ranks), not be {kernel!r}")
+        if type(kernel) is not ReciprocalRank:
+            check_units(kernel)
         try:
             hash(kernel)
         except TypeError as error:
             raise TypeError(f"kernel must be hashable; {kernel!r} is not") from error
-        kinds.add(type(kernel).__name__)
-    if len(kinds) > 1:
+        family = family_of(kernel)
+        for name, value in (("family", family), ("unbounded", unbounded_because(kernel))):
+            if not isinstance(value, str | None):
+                raise TypeError(f"{name} of a kernel must be text or None, not {value!r} ({kernel!r})")
+        families |= {family} if family is not None else set()
+    if len(families) > 1:
         raise ValueError(
-            f"kernel must be of one kind in all arms of a fusion, not {' and '.join(sorted(kinds))}"
+            "kernel must be of one family in all arms of a fusion, or AnyScale(kernel) in those that"
+            f" differ on purpose, not {' and '.join(sorted(families))}"
         )
+
+
+def check_bounds(bounds: str, kernels: Iterable[Kernel]) -> None:
+    """Refuse an unknown word, and bounds where a kernel allows none."""
+    check_choice("bounds", bounds, ("settled", "off", "ranks"))
+    for kernel in kernels:
+        reason = unbounded_because(kernel)
+        if reason is not None and bounds != "off":
+            raise ValueError(f"bounds must be 'off' with {kernel!r}, which cannot be bounded: {reason}")
 
 
 def check_iterable(name: str, value: Any, wanted: str) -> None:

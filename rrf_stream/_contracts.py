@@ -195,7 +195,7 @@ class ReciprocalRankFusion:
             for name, weight in zip(names, given, strict=True)
         ]
         layout = layout_of(tuple(specs))
-        rankings = [Ranking(name, layout, arm, skip_repeats=True) for arm, name in enumerate(names)]
+        rankings = [Ranking(layout, arm, skip_repeats=True) for arm in range(len(lists))]
         board = Scoreboard(layout, rankings, top_k=None)
         for index, keys in enumerate(lists):
             board.extend(index, keys)

@@ -121,8 +121,9 @@ class Fusion:
     def rankings(self) -> dict[str, list[Any]]:
         """Return the ids that each arm has delivered so far, best first.
 
-        `fuse` of them, with the weights, rank constant or kernel, repeats and top-k of this fusion,
-        gives the ids, scores and ranks of a snapshot taken now. (Copies are not in them.)
+        `fuse` of them, with the weights, rank constant or kernels, repeats and top-k of this fusion,
+        gives the ids, scores and ranks of a snapshot taken now. (Copies are not in them.) Where the
+        kernel of an arm goes by scores, they are `Hit` objects with these.
         """
         return self._run.accumulator.rankings()
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar, final
 
-__all__ = ["Hit", "Key", "Page", "identify"]
+__all__ = ["Hit", "Key", "Page", "identify", "scores_in"]
 
 T = TypeVar("T")
 
@@ -22,7 +22,8 @@ class Hit:
 
     Attributes:
         id: Any hashable value; the same document must have an equal id in every arm.
-        score: The arm's own score, on the arm's own scale. Rank fusion never reads it.
+        score: The arm's own score, on the arm's own scale. Only a kernel of scores,
+            `TheoreticalMinMax`, reads it; fusion by rank never does.
         item: The result itself, handed back in `FusedHit.item` and `FusedHit.items`.
     """
 
@@ -76,3 +77,14 @@ def identify(results: Iterable[Any], key: Key | None, arm: str) -> tuple[list[An
                 raise
             items.append(result)
     return ids, items
+
+
+def scores_in(results: Iterable[Any]) -> list[Any]:
+    """Return the score of each of the results that `identify` tells apart; None where there is none."""
+    scores: list[Any] = []
+    for result in results:
+        if type(result) is Page:
+            scores += scores_in(result)
+        else:
+            scores.append(result.score if type(result) is Hit else None)
+    return scores

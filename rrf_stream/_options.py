@@ -9,7 +9,9 @@ from functools import lru_cache
 from typing import Any, Literal, NamedTuple, TypedDict, cast
 
 from rrf_stream._arm import Arm, arms_of, check_source
+from rrf_stream._bounds import BoundsMode
 from rrf_stream._checks import (
+    check_bounds,
     check_callable,
     check_choice,
     check_count,
@@ -45,9 +47,13 @@ class FusionOptions(TypedDict, total=False):
         quorum: The share of the weight, above 0 and at most 1, whose arms must have ended
             for the fusion to end `patience` later; it waits for all arms.
         patience: Seconds to wait for the other arms when there is a quorum, at least 0; 0.
-        until: What ends the fusion before its time: "complete", when every arm has ended.
+        until: What ends the fusion before its time: "complete", when every arm has ended, or
+            "settled", as soon as nothing that may still come could change the top.
+        settle: With `until="settled"`, how many leading positions matter, 1 to `top_k`; all of them.
         min_interval: Seconds between two snapshots at the least, the final one excepted; 0.
-        bounds: What a snapshot says of the future: "off", nothing.
+        bounds: What a snapshot says of the future: "settled", how much of it is certain, and the
+            highest score that each hit can reach; "ranks", the best and worst rank of each hit
+            too; "off", nothing, at no cost. "settled".
         grace: Seconds that leaving the fusion waits for arms to clean up, at least 0; 0.05.
     """
 
@@ -61,9 +67,10 @@ class FusionOptions(TypedDict, total=False):
     repeats: Repeats
     quorum: float | None
     patience: float
-    until: Literal["complete"]
+    until: Literal["complete", "settled"]
+    settle: int | None
     min_interval: float
-    bounds: Literal["off"]
+    bounds: BoundsMode
     grace: float
 
 
@@ -86,9 +93,10 @@ class Settings:
     repeats: Repeats = "consume"
     quorum: float | None = None
     patience: float = 0.0
-    until: Literal["complete"] = "complete"
+    until: Literal["complete", "settled"] = "complete"
+    settle: int | None = None
     min_interval: float = 0.0
-    bounds: Literal["off"] = "off"
+    bounds: BoundsMode = "settled"
     grace: float = 0.05
 
     def __post_init__(self) -> None:
@@ -101,10 +109,18 @@ class Settings:
         check_choice("repeats", self.repeats, ("consume", "skip"))
         check_share("quorum", self.quorum)
         check_seconds("patience", self.patience, optional=False)
-        check_choice("until", self.until, ("complete",))
+        check_choice("until", self.until, ("complete", "settled"))
         check_seconds("min_interval", self.min_interval, optional=False)
-        check_choice("bounds", self.bounds, ("off",))
+        check_choice("bounds", self.bounds, ("settled", "off", "ranks"))
         check_seconds("grace", self.grace, optional=False)
+        if self.until == "settled" and self.bounds == "off":
+            raise ValueError("until='settled' must not be given with bounds='off', which does not tell")
+        if self.settle is not None:
+            check_count("settle", self.settle)
+            if self.until != "settled":
+                raise ValueError("settle must be given with until='settled' only")
+            if self.settle > self.top_k:
+                raise ValueError(f"settle must be at most top_k, {self.top_k}, not {self.settle!r}")
 
     def due(self, start: float) -> float:
         """Return when the final snapshot of a fusion is due that starts then, by the same clock."""
@@ -187,10 +203,12 @@ def plan_of(arms: Iterable[Arm], settings: Settings) -> Plan:
     """Return what the core must know of a fusion.
 
     Raises:
-        ValueError: The weights are too large together, or the kernels of different kinds.
+        ValueError: The weights are too large together, the kernels of different kinds, or bounds
+            are asked for that one of them does not allow.
     """
     kernel = check_kernel(settings.kernel, settings.rank_constant)
     specs = tuple(specs_of(arms, kernel))
+    check_bounds(settings.bounds, [spec.kernel for spec in specs])
     return Plan(
         specs,
         layout_of(specs),
@@ -198,4 +216,5 @@ def plan_of(arms: Iterable[Arm], settings: Settings) -> Plan:
         settings.repeats == "skip",
         settings.key,
         settings.representative,
+        settings.bounds,
     )

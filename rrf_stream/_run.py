@@ -70,18 +70,19 @@ class Run:
     ) -> None:
         self.settings = settings
         self.accumulator = accumulator = accumulator_of(plan)
-        self.arms = Attempts(arms, sources, accumulator.states)
+        self.arms = Attempts(arms, sources, accumulator.states, watch)
         self.deadline = math.inf
         self.outcome = Outcome.COMPLETE
         self.running = False
         self.ended = False
         self.final: Snapshot | None = None
         self.grace: Timer | None = None
-        self._watch = watch
+        self._settle = (settings.settle or settings.top_k) if settings.until == "settled" else 0
         self._started_at = 0.0
         self._ended_after = 0.0
         self._failure: ArmError | None = None
         self._quorum_due = math.inf
+        self._look_at = math.inf  # to see whether enough is settled
         self._stop_asked: tuple[ArmStatus, Outcome] | None = None
         self._calls_out = False
         self._timer: Timer | None = None
@@ -103,18 +104,16 @@ class Run:
         self.deadline = min(outer - _OUTER_MARGIN, self.settings.due(now))
         for arm in self.arms:
             arm.set_clock(now)
-        if not self._stop_if_asked() and self._watch is not None:
-            for arm, retry_after in self.arms.admit(self._watch, now):
+        if not self._stop_if_asked():
+            for arm, retry_after in self.arms.admit(now):
                 self._shut(arm, ArmStatus.SKIPPED, retry=retry_after)
-            self._consider()
-        deliver, close, done = self.deliver, self.close, self._task_ended
-        for arm in self.arms:
-            if arm.closed:  # before the start, or by an eager task that ended the fusion
-                discard_unread(arm, backend, done)
-            else:
-                backend.spawn(arm, done, pump, deliver, close)
         if self.accumulator.changed or not len(self.arms):
             self._consider()
+        for arm in self.arms:
+            if arm.closed:  # before the start, or by an eager task that ended the fusion
+                discard_unread(arm, backend, self._task_ended)
+            else:
+                backend.spawn(arm, self._task_ended, pump, self.deliver, self.close)
         self._set_timer()
 
     def hurry(self) -> None:
@@ -192,9 +191,13 @@ class Run:
             return False
         if not more:
             self.close(arm, ArmStatus.WINDOW_FULL)
-        elif self._wake is not None and self.accumulator.changed:
+            return False
+        if self._settle and self._look_at == math.inf:
+            self._look_at = now  # as soon as nothing more is at hand
+            self._set_timer()
+        if self._wake is not None and self.accumulator.changed:
             self._notify()
-        return more
+        return True
 
     def close(self, arm: ArmRun, status: ArmStatus, error: BaseException | None = None) -> None:
         """Close an arm, unless it is, and do what follows from it."""
@@ -232,19 +235,19 @@ class Run:
                 error = arm.first_error or error
             report = self.accumulator.shut(arm.state, status, self.elapsed, error, retry)
         self.journal.arm_closed(report)
-        if self._watch is not None:
-            arm.tell(self._watch, report, self._started_at)
+        self.arms.tell(arm, report, self._started_at)
         if arm.arm.required and status in _FATAL and self._failure is None:
             self._failure = failure_of(report)
 
     def _consider(self) -> None:
         """End the fusion if that follows from the arms that are closed; tell the reader and the log."""
-        quorum = self.settings.quorum
         if self._failure is not None and not self.ended:
             self.stop(ArmStatus.STOPPED, Outcome.FAILED)
         elif self.accumulator.closed:
             self._end()
-        elif quorum is not None and self._quorum_due == math.inf and self.arms.have_quorum(quorum):
+        elif self._settle and self.accumulator.settles(self._settle):
+            self.stop(ArmStatus.STOPPED, Outcome.SETTLED)
+        elif self._quorum_due == math.inf and self.arms.have_quorum(self.settings.quorum):
             self._quorum_due = self.backend.time() + self.settings.patience
             if self.settings.patience:
                 self._set_timer()
@@ -257,8 +260,7 @@ class Run:
         if not self.ended:
             self.ended = True
             self._ended_after = self.elapsed
-            if self._timer is not None:
-                self._timer.cancel()
+            self._set_timer()
             self._notify()
             self.journal.fusion_closed(self.outcome, len(self.arms), self._ended_after)
 
@@ -272,9 +274,10 @@ class Run:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        due = min(self.deadline, self._quorum_due, self.arms.expiry)
-        if due < math.inf and not self.ended:
-            self._timer = self.backend.call_at(due, self._time_is_up)
+        if not self.ended:
+            due = min(self.deadline, self._quorum_due, self._look_at, self.arms.expiry)
+            if due < math.inf:
+                self._timer = self.backend.call_at(due, self._time_is_up)
 
     def _time_is_up(self) -> None:
         now = self.backend.time()
@@ -283,18 +286,12 @@ class Run:
         elif now >= self._quorum_due:
             self.stop(ArmStatus.STOPPED, Outcome.QUORUM)
         else:
+            self._look_at = math.inf
+            for second in self.arms.hedge(now):
+                self.backend.spawn(second, self._task_ended, pump, self.deliver, self.close)
             for arm in self.arms:
-                if not arm.closed and now >= arm.hedge_at:
-                    self._hedge(arm)
                 if not arm.closed and now >= arm.expiry:
                     self._shut(arm, ArmStatus.TIMED_OUT if now >= arm.due else ArmStatus.IDLE)
                     arm.cancel()
             self._consider()
         self._set_timer()
-
-    def _hedge(self, arm: ArmRun) -> None:
-        """Start a second attempt at reading an arm, if it has delivered nothing."""
-        arm.hedge_at = math.inf
-        if self._watch is not None and not arm.state.ranking.received and self._watch.hedge(arm.state.index):
-            second = self.arms.hedge(arm)
-            self.backend.spawn(second, self._task_ended, pump, self.deliver, self.close)

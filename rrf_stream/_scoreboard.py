@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import partial
 from heapq import nlargest
 from itertools import repeat
 from operator import sub
@@ -29,7 +28,7 @@ Ties: TypeAlias = Literal["first-seen", "id"]
 Representative: TypeAlias = Callable[[list[Any]], Any]
 """Chooses the copy shown from all copies of an id."""
 
-_hit = partial(tuple.__new__, FusedHit)  # FusedHit() itself takes three times as long
+_new = tuple.__new__  # FusedHit() itself takes three times as long
 _SORT_BELOW = 16
 
 
@@ -43,12 +42,16 @@ class Scoreboard:
         representative: Chooses the copy shown; None for the first.
         ties: What decides between equal scores: who was seen first in the order of the
             rankings, or the smaller id.
+        bounded: Whether the hits have an upper score: their own, as if nothing could gain any more.
 
     Attributes:
+        shown: The tallies of the hits that were returned last, in order.
+        tallies: The tally of every id seen.
         touched: Whether the best may have changed since they were last asked for.
     """
 
     __slots__ = (
+        "_bounded",
         "_by_id",
         "_candidates",
         "_copies_change",
@@ -58,10 +61,10 @@ class Scoreboard:
         "_most_candidates",
         "_rankings",
         "_representative",
-        "_shown",
-        "_tallies",
         "_threshold",
         "_top_k",
+        "shown",
+        "tallies",
         "touched",
     )
 
@@ -73,27 +76,29 @@ class Scoreboard:
         top_k: int | None,
         representative: Representative | None = None,
         ties: Ties = "first-seen",
+        bounded: bool = False,
     ) -> None:
         self._layout = layout
         self._rankings = rankings
-        self._tallies: dict[Any, int] = {}
+        self.tallies: dict[Any, int] = {}
         self._candidates: set[Any] | None = None  # None: every id is one
         self._threshold = 0
         # How many candidates may gather before the best are picked again: often enough that no
         # snapshot finds many, seldom enough that picking costs little for each id added.
         self._most_candidates = math.inf if top_k is None else 4 * top_k + 512
         self._hits: list[FusedHit] = []
-        self._shown: list[int] = []  # the tallies of these hits
+        self.shown: list[int] = []
         self._copies_change = False  # whether a repeat may bring another copy of a document
         self._furthest: float = 0  # the last arm that delivered, while arms deliver in their order
         self._top_k = top_k
         self._representative = representative
         self._by_id = ties == "id"
+        self._bounded = bounded
         self.touched = False
 
     def __len__(self) -> int:
         """Return the number of ids seen."""
-        return len(self._tallies)
+        return len(self.tallies)
 
     def extend(self, arm: int, results: Iterable[Any]) -> None:
         """Add the next results of an arm; constant work a result.
@@ -108,7 +113,7 @@ class Scoreboard:
         ranking = self._rankings[arm]
         ids, additions = ranking.extend(results)
         self._furthest = arm if arm >= self._furthest else math.inf
-        tallies = self._tallies
+        tallies = self.tallies
         candidates = self._candidates
         if candidates is None:
             self.touched = True
@@ -117,7 +122,7 @@ class Scoreboard:
                 for id_, addition in zip(ids, additions, strict=True):
                     tallies[id_] = get(id_, 0) + addition
             else:
-                self._tallies = tallies = dict(zip(ids, additions, strict=True))
+                self.tallies = tallies = dict(zip(ids, additions, strict=True))
             gathered = len(tallies)
         else:
             get = tallies.get
@@ -133,6 +138,10 @@ class Scoreboard:
         if gathered > self._most_candidates:
             self._best()
 
+    def leaders(self) -> list[int]:
+        """Return the tallies of the best, in order."""
+        return [self.tallies[id_] for id_ in self._best()]
+
     def hits(self) -> list[FusedHit]:
         """Return the best, each with what explains it; from then on nothing is `touched`.
 
@@ -141,45 +150,47 @@ class Scoreboard:
         # The key of a dictionary is the first of equal ids to arrive; in arm order, that of the first arm.
         in_order = self._furthest < math.inf and self._candidates is None
         best = self._best()
-        tallies = [self._tallies[id_] for id_ in best]
+        tallies = [self.tallies[id_] for id_ in best]
         # A tally tells which document it is of: it holds a rank in an arm, and only one document has that.
-        known = 0 if self._copies_change else len(self._shown)
+        known = 0 if self._copies_change else len(self.shown)
         if known:
             changed = [
-                rank
-                for rank, tally in enumerate(tallies, 1)
-                if rank > known or tally != self._shown[rank - 1]
+                rank for rank, tally in enumerate(tallies, 1) if rank > known or tally != self.shown[rank - 1]
             ]
             hits = self._hits.copy()
             ids = [best[rank - 1] for rank in changed]
             for rank, hit in zip(changed, self._explain(changed, ids, in_order=in_order), strict=True):
                 hits[rank - 1 : rank] = (hit,)  # one more where the list ends
         else:
-            hits = [*self._explain(range(1, len(best) + 1), best, in_order=in_order)]
-            for place, (tally, was, hit) in enumerate(zip(self._shown, self._hits, hits, strict=False)):
+            hits = self._explain(range(1, len(best) + 1), best, in_order=in_order)
+            for place, (tally, was, hit) in enumerate(zip(self.shown, self._hits, hits, strict=False)):
                 if tally == tallies[place] and _same_copies(was, hit):
                     hits[place] = was
-        self._hits, self._shown = hits, tallies
+        self._hits, self.shown = hits, tallies
         self.touched = False
         return self._hits
 
-    def _explain(self, fused_ranks: Sequence[int], ids: list[Any], *, in_order: bool) -> Iterable[FusedHit]:
+    def _explain(self, fused_ranks: Sequence[int], ids: list[Any], *, in_order: bool) -> list[FusedHit]:
         """Return the hits for some ids at some ranks."""
         layout = self._layout
-        tallies = [self._tallies[id_] for id_ in ids]
+        tallies = [self.tallies[id_] for id_ in ids]
         scores = scores_of(tallies, layout.low)
         ceiling = layout.ceiling
-        normalized = [score / ceiling for score in scores]
-        items, copies = self._items(ids)
         shown = ids if in_order else self._as_first_given(tallies)
-        ranks = map(Ranks, repeat(layout), tallies)
-        no_bounds = [repeat(None)] * 3
-        rows = zip(shown, fused_ranks, scores, normalized, copies, items, ranks, *no_bounds, strict=False)
-        return map(_hit, rows)
+        uppers = scores if self._bounded else repeat(None)
+        by_arm, items = self._items(ids)
+        rows = zip(shown, fused_ranks, scores, items, by_arm, tallies, uppers, strict=False)
+        return [
+            _new(
+                FusedHit,
+                (id_, rank, score, score / ceiling, item, copies, Ranks(layout, tally), upper, None, None),
+            )
+            for id_, rank, score, item, copies, tally, upper in rows
+        ]
 
     def _best(self) -> list[Any]:
         """Return the ids of the best, in order, and make them the candidates."""
-        tallies = self._tallies
+        tallies = self.tallies
         layout = self._layout
         pool: Collection[Any] = tallies if self._candidates is None else self._candidates
         if layout.listing != layout.ranks_only:
@@ -209,7 +220,7 @@ class Scoreboard:
 
     def _sort(self, ids: list[Any]) -> None:
         """Sort by rounded score, then by what decides ties."""
-        tallies = self._tallies
+        tallies = self.tallies
         layout = self._layout
         if not self._by_id:
             half = layout.half

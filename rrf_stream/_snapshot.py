@@ -9,15 +9,15 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from rrf_stream._coverage import Coverage, in_words
 from rrf_stream.errors import DegradedError
 
-__all__ = ["Delta", "FusedHit", "Outcome", "Snapshot"]
+__all__ = ["FIRST_BOUND", "Delta", "FusedHit", "Outcome", "Snapshot"]
 
 _DEEPEST = 50
 
@@ -39,8 +39,11 @@ class Outcome(StrEnum):
     """A required arm failed, or was not read: rejected or skipped."""
 
 
-class FusedHit(NamedTuple):
+class FusedHit(NamedTuple):  # noqa: PLW1641 - its ranks have no hash either
     """One document of the fused ranking.
+
+    Two hits are equal if all but the bounds `upper`, `best_rank` and `worst_rank` are: so what `fuse`
+    gives, which knows of no future, equals what a snapshot shows.
 
     Attributes:
         id: The id, as the first-declared arm that ranked the document gave it.
@@ -52,9 +55,10 @@ class FusedHit(NamedTuple):
         items: The copy of each arm that returned one, in the order of the arms; not to be changed.
         ranks: The rank in each arm that ranked the document, in the order of the arms; a
             read-only mapping, of which `dict` makes a dictionary.
-        upper: Highest score the document can still reach; None with `bounds="off"`.
-        best_rank: Best rank the document can still reach; None unless `bounds="ranks"`.
-        worst_rank: Worst rank the document can still fall to; None unless `bounds="ranks"`.
+        upper: Highest score the document can still reach in this fusion; None with `bounds="off"`.
+        best_rank: Best rank the document can still reach in it; None unless `bounds="ranks"`.
+        worst_rank: A rank below which the document cannot fall in it, the tightest one while a single
+            arm is open; None unless `bounds="ranks"`.
     """
 
     id: Any
@@ -67,6 +71,40 @@ class FusedHit(NamedTuple):
     upper: float | None = None
     best_rank: int | None = None
     worst_rank: int | None = None
+
+    def certainly_within(self, n: int) -> bool:
+        """Return whether the document is among the first `n` at the end, whatever is still to come.
+
+        What arms that were cut off might have delivered does not come any more; `exact` speaks of that.
+
+        Args:
+            n: A rank, at least 1.
+
+        Raises:
+            ValueError: `n` is below 1, or the hit has no bounds on its rank.
+            TypeError: `n` is no whole number.
+        """
+        if not isinstance(n, Integral):
+            raise TypeError(f"n must be a whole number of at least 1, not {n!r}")
+        if n < 1:
+            raise ValueError(f"n must be a whole number of at least 1, not {n!r}")
+        if self.worst_rank is None:
+            raise ValueError("certainly_within needs a hit of a fusion with bounds='ranks'")
+        return self.worst_rank <= n
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether another hit shows the same, whatever is said of the future of either."""
+        if isinstance(other, FusedHit):
+            return self[:FIRST_BOUND] == other[:FIRST_BOUND]
+        return NotImplemented
+
+    def __ne__(self, other: object) -> bool:
+        """Return whether another hit shows something else."""
+        return not self == other
+
+
+FIRST_BOUND = FusedHit._fields.index("upper")
+"""From here on the fields of a hit speak of the future."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +126,18 @@ class Delta:
         return bool(self.entered or self.left or self.moved)
 
 
+class Outside(Protocol):
+    """Knows of the documents outside the top, as they were at the moment of a snapshot."""
+
+    @property
+    def contenders(self) -> tuple[Any, ...]:
+        """Ids that may still enter the top-k, in order."""
+
+    @property
+    def theta(self) -> float:
+        """The highest score that one of them can reach, over the lowest score inside."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """The fused top-k at one moment, exact for what had arrived by then.
@@ -99,12 +149,18 @@ class Snapshot:
         final: Whether this is the last snapshot; exactly one of a stream is.
         outcome: Why the fusion ended; None while it goes on.
         coverage: Which arms answered, and why the others did not.
-        settled: Leading positions that no further event can change; None with `bounds="off"`.
-        exact: Leading positions that would be the same had every arm delivered its whole
-            window; None with `bounds="off"`.
-        contenders: Ids outside the top-k that may still enter it; None with `bounds="off"`.
-        unseen_possible: Whether an id not seen yet may still enter; None with `bounds="off"`.
-        blocking_arms: Arms that the next position waits for; None with `bounds="off"`.
+        settled: Leading positions that no further event of this fusion can change. At its end that
+            is all of them, whatever was cut off.
+        exact: Leading positions that would be the same had every arm delivered its whole window,
+            also those that were cut off, failed or never answered; never more than `settled`.
+        settled_set: Leading positions of which that holds in any order: the greatest number of hits
+            that no further event can drive out of that many first positions; at least `settled`.
+        exact_set: The same had every arm delivered its whole window; at least `exact`.
+        unseen_possible: Whether an id that no arm with a weight has ranked may still enter the top-k.
+        blocking_arms: Arms that the first position which is not settled waits for, in the order of
+            the arms; an empty position waits for every arm that is open.
+
+    What speaks of the future, from `settled` on, is None with `bounds="off"`.
     """
 
     hits: tuple[FusedHit, ...]
@@ -115,9 +171,29 @@ class Snapshot:
     coverage: Coverage
     settled: int | None = None
     exact: int | None = None
-    contenders: tuple[Any, ...] | None = None
+    settled_set: int | None = None
+    exact_set: int | None = None
     unseen_possible: bool | None = None
     blocking_arms: tuple[str, ...] | None = None
+    _outside: Outside | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def contenders(self) -> tuple[Any, ...] | None:
+        """Ids outside the top-k that may still enter it, in their present order; None with `bounds="off"`.
+
+        There may be many. They are found when first asked for, as they were at this moment.
+        """
+        return None if self._outside is None else self._outside.contenders
+
+    @property
+    def theta(self) -> float | None:
+        """Highest score that a document outside the hits can reach, over the lowest score of a hit.
+
+        No document that is missing will beat the last hit by more than this factor. At least 0; infinite
+        where there is no hit with a score to compare with; None with `bounds="off"`. Found when first
+        asked for, as `contenders` are.
+        """
+        return None if self._outside is None else self._outside.theta
 
     @property
     def ids(self) -> list[Any]:
@@ -159,7 +235,8 @@ class Snapshot:
         their parts, numbers that JSON lacks to None, everything else by `str`, keys too.
         """
         coverage = self.coverage
-        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        names = [one.name for one in dataclasses.fields(self) if one.repr]
+        fields = {name: getattr(self, name) for name in (*names, "contenders", "theta")}
         fields["hits"] = [hit._asdict() for hit in self.hits]
         fields["coverage"] = {
             "full": coverage.full,

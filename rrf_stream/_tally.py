@@ -5,9 +5,10 @@ A *tally* ::
     | score in units of 2**-96 | rank in the first arm | ... | rank in the last arm |
 
 What one rank of one arm adds to a tally is tabulated, so that taking a result is
-one look-up and one addition, in any order. A document is met at most once in each
-arm, so no field overflows into the next: it has the bits that the window of its
-arm needs.
+one look-up and one addition, in any order. (Where a kernel goes by scores, the table
+has the ranks only, and what the score is worth is added to it.) A document is met at
+most once in each arm, so no field overflows into the next: it has the bits that the
+window of its arm needs.
 
 A field holds the distance of the rank from the end of the field's range, and 0
 where there is no rank. So the greater of two tallies with one score is that of
@@ -23,6 +24,7 @@ from functools import lru_cache, partial
 from typing import NamedTuple
 
 from rrf_stream._kernels import KEY_HALF, KEY_SHIFT, ONE, Kernel, contributions
+from rrf_stream._scores import score_kernel
 
 __all__ = ["ArmSpec", "Layout", "Ranks", "arm_spec", "layout_of"]
 
@@ -66,11 +68,13 @@ class Layout:
         low: The lowest bit of the score.
         ranks_only: The bits of all ranks.
         listing: The bits of the ranks in arms that list documents.
+        heads: The highest bit of each arm's field, as a number that has this bit alone.
         half: What to add to a tally so that its score is rounded, not cut, to units of 2**-64.
         order: The bits of a rounded tally that documents are ordered by: its score, and who was
             seen first. The greater, the better, and no two are equal.
         step: The difference of tallies from which on their rounded scores differ.
         ceiling: The highest score that all arms together can give.
+        score_kernels: The kernel of each arm that goes by scores, None for those that go by ranks.
 
     Raises:
         ValueError: The weights are so large that a score may not be finite.
@@ -84,16 +88,19 @@ class Layout:
         "_tables",
         "ceiling",
         "half",
+        "heads",
         "listing",
         "low",
         "order",
         "ranks_only",
+        "score_kernels",
         "specs",
         "step",
     )
 
     def __init__(self, specs: tuple[ArmSpec, ...]) -> None:
         self.specs = specs
+        self.score_kernels = tuple([score_kernel(spec.kernel) for spec in specs])
         widths = [_UNLIMITED_BITS if spec.window is None else spec.window.bit_length() for spec in specs]
         self.low = low = sum(widths)
         self.ranks_only = (1 << low) - 1
@@ -107,6 +114,7 @@ class Layout:
             self.listing |= ((1 << bits) - 1) << shift if spec.lists else 0
         for arm, bits in reversed([*enumerate(widths)]):
             self._arm_of_bits += [arm] * bits
+        self.heads = tuple([top >> 1 << shift for _, shift, top in self._fields])
         self.half = KEY_HALF << low
         self._shift = KEY_SHIFT + low
         self.step = 1 << self._shift
@@ -116,27 +124,40 @@ class Layout:
             for arm, spec in enumerate(specs)
         )
         self._blocks: list[tuple[int, Sequence[int]]] = [(0, ())] * len(specs)  # beyond the tables
-        ceiling = sum(abs(table[0] >> low) for table in self._tables)
+        tops = [contributions(spec.kernel, spec.weight, range(1, 2))[0] for spec in specs]
+        ceiling = sum(map(abs, tops))
         if ceiling > _LARGEST:
             raise ValueError("weights must add up to a finite number")
         self.ceiling = ceiling / ONE or 1.0  # contributions of less than a unit add up to 0
 
     def additions(self, arm: int, first: int, last: int) -> Sequence[int]:
-        """Return what each of some consecutive ranks of an arm adds to a tally."""
+        """Return what each of some consecutive ranks of an arm adds to a tally, scores not counted."""
         table = self._tables[arm]
         if last <= len(table):
             return table[first - 1 : last]
         start, block = self._blocks[arm]
-        if not start <= first <= last < start + len(block):
+        if not (start <= first and last < start + len(block)):
             start = first  # an arm goes on from here, so most of a block will be wanted
             _, _, top = self._fields[arm]
             block = self._additions(arm, first, min(max(last, first + _LARGEST_TABLE), top - 1))
             self._blocks[arm] = start, block
         return block[first - start : last + 1 - start]
 
+    def addition(self, arm: int, rank: int) -> int:
+        """Return the same for one rank that may never be read: tabulates nothing."""
+        table = self._tables[arm]
+        if rank <= len(table):
+            return table[rank - 1]
+        start, block = self._blocks[arm]
+        if start <= rank < start + len(block):
+            return block[rank - start]
+        return self._additions(arm, rank, rank)[0]
+
     def _additions(self, arm: int, first: int, last: int) -> list[int]:
         spec = self.specs[arm]
         _, shift, top = self._fields[arm]
+        if self.score_kernels[arm] is not None:
+            return [top - rank << shift for rank in range(first, last + 1)]
         ranks = range(max(first - 1, 1), last + 1)  # with the rank before, as contributions must not rise
         units = contributions(spec.kernel, spec.weight, ranks)
         additions = [

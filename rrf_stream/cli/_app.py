@@ -175,6 +175,17 @@ def search(
     top_k: Annotated[
         int, typer.Option("--top-k", "-k", min=1, metavar="N", help="How many hits to show.")
     ] = 10,
+    until: Annotated[
+        options.Until,
+        typer.Option(
+            help="End when every arm has ended, or as soon as nothing that is still to come can change "
+            "the hits that are shown."
+        ),
+    ] = options.Until.COMPLETE,
+    settle: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="With --until settled: only the first N matter."),
+    ] = None,
     arm: Annotated[
         list[str] | None,
         typer.Option(
@@ -194,10 +205,15 @@ def search(
 
     The arm lexical goes by words, dense by meaning, and graph follows links from what lexical finds.
 
-    On a terminal a table gets better while the arms answer. In a pipe there is a line for each hit,
-    with tabs between rank, score, id, title and ranks; how the arms did goes to standard error.
+    On a terminal a table gets better while the arms answer, and a ✓ marks the places that are
+    certain. In a pipe there is a line for each hit, with tabs between rank, score, id, title and
+    ranks; how the arms did goes to standard error.
     With --json each hit has its document as item; it has no items, the copies of each arm, as all
     arms return the same document.
+
+    What is certain is counted from the first place on. While arms answer: the places that nothing
+    that is still to come can change (in JSON settled). In the end, if an arm was cut short: those
+    that would be the same had every arm delivered its whole window (in JSON exact).
 
     The time that is shown and limited begins when the arms are asked. Starting Python, opening the
     index and, for the dense arm, loading its model (about a second in all) come before and are not
@@ -209,11 +225,16 @@ def search(
         weights = options.arm_weights(arm or ())
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="'--arm'") from None
+    try:
+        enough = options.settle_of(until, settle, top_k)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="'--settle'") from None
     question = Question(
         query=query,
         weights=weights,
         top_k=top_k,
         timeout=timeout,
+        settle=enough,
         output="json" if as_json else "text",
         explain=explain,
     )

@@ -77,7 +77,7 @@ async def _degraded(index: SQLiteIndex, query: str, full: Snapshot) -> None:
     screens.write(
         f"After {_HELD_HITS} hits this demo keeps {_HELD_ARM} silent, as a server in trouble would be.\n"
         f"The answer comes at its deadline all the same, after {words.duration(_SHORT_BUDGET)}, "
-        "and says what it lacks."
+        "and says what it lacks and how much of it is certain."
     )
     arms = [
         replace(arm, source=_held_back(arm.source)) if arm.name == _HELD_ARM else arm
@@ -123,6 +123,7 @@ def _next_steps(db: Path) -> None:
         ("read a csv file", ""),
         ("read a csv file", " --explain"),
         ("stop waiting for a slow task", " --timeout 50ms"),
+        ("stop waiting for a slow task", " --until settled --settle 3"),
         ("heap invariant", " --arm dense=0.5"),
         ("heap invariant", " --arm lexical --arm graph --json"),
     ):

@@ -44,6 +44,8 @@ _ROOM_FOR_PLACES = 70
 _ROOM_FOR_SCORES = 60
 _PICTURES_A_SECOND = 12
 _MOVE_STYLES = {"▲": "green", "▼": "red"}
+# What stands beside the rank of a hit that is certain.
+_CERTAIN = "✓"
 
 
 @contextmanager
@@ -109,6 +111,7 @@ def _draw(snapshot: Snapshot, moved: dict[object, str], width: int) -> Group:
     # Titles and places share what the numbers leave; text is cut, numbers never are.
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=True, width=min(width, _WIDEST))
     table.add_column("#", justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True, min_width=len(_CERTAIN))
     table.add_column("moved", no_wrap=True)
     table.add_column("title", no_wrap=True, overflow="ellipsis", ratio=3)
     if with_place:
@@ -117,10 +120,12 @@ def _draw(snapshot: Snapshot, moved: dict[object, str], width: int) -> Group:
         table.add_column("score", no_wrap=True)
     for report in reports:
         table.add_column(report.name, justify="right", no_wrap=True)
+    certain = words.certain(snapshot)
     for hit, place in zip(snapshot.hits, places, strict=True):
-        is_settled = snapshot.settled is not None and hit.rank <= snapshot.settled
+        is_certain = hit.rank <= certain
         table.add_row(
-            Text(str(hit.rank), style="bold green" if is_settled else "bold"),
+            Text(str(hit.rank), style="bold green" if is_certain else "bold"),
+            Text(_CERTAIN if is_certain else "", style="green"),
             Text(moved[hit.id], style=_MOVE_STYLES.get(moved[hit.id][:1], "cyan")),
             Text(words.title_of(hit)),
             *([Text(place, style="dim")] if with_place else []),
@@ -128,7 +133,7 @@ def _draw(snapshot: Snapshot, moved: dict[object, str], width: int) -> Group:
             *(Text(str(hit.ranks.get(report.name, "·"))) for report in reports),
         )
     longest = max(len(report.name) for report in reports)
-    return Group(table, *(_arm_line(report, longest) for report in reports), _closing_line(snapshot))
+    return Group(table, *(_arm_line(report, longest) for report in reports), *_closing_lines(snapshot))
 
 
 def _arm_line(report: ArmReport, width: int) -> Text:
@@ -139,7 +144,12 @@ def _arm_line(report: ArmReport, width: int) -> Text:
     return Text.assemble(f"  {report.name:<{width}}  ", (words.arm_state(report), style))
 
 
-def _closing_line(snapshot: Snapshot) -> Text:
-    if not snapshot.final:
-        return Text("")
-    return Text(words.closing(snapshot), style="bold red" if snapshot.coverage.degraded else "bold green")
+def _closing_lines(snapshot: Snapshot) -> Iterator[Text]:
+    """Yield what the answer is worth; what is said of the certain hits begins with their mark."""
+    if snapshot.final:
+        style = "bold green" if words.is_as_wanted(snapshot) else "bold red"
+        yield Text(words.ending(snapshot), style=style)
+    promise = words.promise(snapshot)
+    if promise or not snapshot.final:  # the line is there from the first picture on
+        mark = (f"{_CERTAIN} ", "green") if words.certain(snapshot) else ""
+        yield Text.assemble(mark, promise)

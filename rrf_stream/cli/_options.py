@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import math
 import re
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["ARMS", "arm_weights", "seconds"]
+__all__ = ["ARMS", "Until", "arm_weights", "seconds", "settle_of"]
 
 ARMS = ("lexical", "dense", "graph")
 """The retrievers of an index, in the order in which they are declared."""
+
+
+class Until(StrEnum):
+    """What ends a search before its time."""
+
+    COMPLETE = "complete"
+    SETTLED = "settled"
+
 
 _DURATION = re.compile(r"(?P<number>[0-9]+\.?[0-9]*|\.[0-9]+)\s*(?P<unit>ms|s|)", re.ASCII)
 
@@ -30,6 +39,26 @@ def seconds(text: str) -> float:
     if not 0 < value < math.inf:
         raise ValueError(f"{text!r}: a timeout must be more than 0 and finite")
     return value
+
+
+def settle_of(until: Until, settle: int | None, top_k: int) -> int | None:
+    """Return how many leading positions are enough once they are settled; None asks for every arm.
+
+    Args:
+        until: What ends the search.
+        settle: How many are asked for; None for all that are shown.
+        top_k: How many are shown.
+
+    Raises:
+        ValueError: A number is given though nothing is to be settled, or it is more than are shown.
+    """
+    if until is Until.COMPLETE:
+        if settle is not None:
+            raise ValueError("it needs --until settled")
+        return None
+    if settle is not None and settle > top_k:
+        raise ValueError(f"only {top_k} hits are shown (--top-k), so it must be {top_k} or less")
+    return top_k if settle is None else settle
 
 
 def arm_weights(choices: Iterable[str]) -> dict[str, float]:

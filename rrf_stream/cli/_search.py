@@ -38,6 +38,8 @@ class Question:
         weights: The arms to ask, with their weights.
         top_k: Hits to show at most.
         timeout: Seconds for all arms together; None waits for all.
+        settle: Leading positions that are enough once nothing can change them, at most `top_k`; None
+            asks for every arm.
         output: "json" for one snapshot a line, "text" for people.
         explain: Whether to say where each score comes from.
     """
@@ -46,6 +48,7 @@ class Question:
     weights: Mapping[str, float]
     top_k: int
     timeout: float | None
+    settle: int | None
     output: Literal["text", "json"]
     explain: bool
 
@@ -61,7 +64,9 @@ async def search(question: Question, *, db: Path) -> int:
         with nullcontext(screens.json_line) if as_json else screen(aside=screens.note) as show:
             if not as_json:
                 show(before(arms))
-            final, _ = await ask(arms, show, top_k=question.top_k, budget=question.timeout)
+            final, _ = await ask(
+                arms, show, top_k=question.top_k, budget=question.timeout, settle=question.settle
+            )
     if question.explain and not as_json:
         screens.write()
         for line in words.explanation(final):
@@ -100,7 +105,7 @@ def before(arms: Sequence[Arm]) -> Snapshot:
 
 
 async def ask(
-    arms: Sequence[Arm], show: Show, *, top_k: int, budget: float | None
+    arms: Sequence[Arm], show: Show, *, top_k: int, budget: float | None, settle: int | None = None
 ) -> tuple[Snapshot, Mapping[str, list[Any]]]:
     """Show every snapshot; return the final one, and the ids that each arm delivered.
 
@@ -109,8 +114,10 @@ async def ask(
         show: Called with every snapshot.
         top_k: Hits at most.
         budget: Seconds for all arms together; None waits for all.
+        settle: Leading positions that are enough once nothing can change them; None asks for every arm.
     """
-    async with open_fusion(arms, top_k=top_k, timeout=budget) as fusion:
+    until: Literal["complete", "settled"] = "complete" if settle is None else "settled"
+    async with open_fusion(arms, top_k=top_k, timeout=budget, until=until, settle=settle) as fusion:
         async for snapshot in fusion:
             show(snapshot)
         return await fusion.final(), fusion.rankings()

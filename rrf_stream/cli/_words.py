@@ -6,21 +6,25 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rrf_stream import ArmStatus
+from rrf_stream import ArmStatus, Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from rrf_stream import ArmReport, FusedHit, Snapshot
 
 __all__ = [
     "Moves",
     "arm_state",
+    "certain",
     "closing",
     "duration",
+    "ending",
     "explanation",
+    "is_as_wanted",
     "one_line",
     "place_of",
+    "promise",
     "ranks",
     "title_of",
     "visible",
@@ -106,16 +110,72 @@ def arm_state(report: ArmReport) -> str:
 
 def closing(snapshot: Snapshot) -> str:
     """Return what a final answer is worth, in one line."""
+    return "; ".join(filter(None, (ending(snapshot), promise(snapshot))))
+
+
+def ending(snapshot: Snapshot) -> str:
+    """Return how an answer ended: what there is, and which arms did not answer in full."""
     number = len(snapshot.hits)
     hits = "no hits" if not number else "1 hit" if number == 1 else f"{number} hits"
     coverage = snapshot.coverage
     if not coverage.degraded:
         return f"complete after {duration(snapshot.elapsed)}: {hits}, every arm answered in full"
+    how = "settled" if is_as_wanted(snapshot) else "degraded"
     short = ", ".join(f"{arm.name} {arm_state(arm)}" for arm in coverage.arms if arm.status.is_short)
-    line = f"degraded after {duration(snapshot.elapsed)}: {hits}; {short}"
-    if snapshot.exact is not None:
-        line += f"; the first {snapshot.exact} would be the same had every arm answered"
-    return line
+    return f"{how} after {duration(snapshot.elapsed)}: {hits}; {short}"
+
+
+def is_as_wanted(snapshot: Snapshot) -> bool:
+    """Return whether a final answer lacks nothing but what it was to be spared, as enough was settled."""
+    return all(
+        arm.status is ArmStatus.STOPPED and snapshot.outcome is Outcome.SETTLED
+        for arm in snapshot.coverage.arms
+        if arm.status.is_short
+    )
+
+
+def certain(snapshot: Snapshot) -> int:
+    """Return how many leading hits are certain.
+
+    While the answer grows, these are the ones that nothing can change that is still to come. In the
+    end that is all of them, so then they are those that an arm cut short could not have changed.
+    """
+    return (snapshot.exact if snapshot.final else snapshot.settled) or 0
+
+
+def promise(snapshot: Snapshot) -> str:
+    """Return what is certain of an answer, and what the rest waits for; nothing if that goes without saying.
+
+    As `certain` has it: in the end it says what would be the same had no arm been cut short.
+    """
+    number = len(snapshot.hits)
+    if not number or snapshot.settled is None:
+        return ""
+    sure = certain(snapshot)
+    first = "the first" if sure == 1 else f"the first {sure}"
+    if snapshot.final:
+        if not snapshot.coverage.degraded:
+            return ""
+        if not sure:
+            return "even the first might be another had every arm delivered its whole window"
+        return f"{first} would be the same had every arm delivered its whole window"
+    final = f"{first} {'is' if sure == 1 else 'are'} final"
+    if not snapshot.blocking_arms:
+        return f"{final}, whatever is still to come"
+    following = sure + 1
+    # Only of the first place that is open is it known whom it waits for.
+    waits = f"{following} waits for {_listed(snapshot.blocking_arms)}"
+    if not sure:
+        return f"none is final yet: {waits}"
+    if sure == number:
+        return f"{final}; more may follow: {waits}"
+    rest = f"{number}" if following == number else f"{following}-{number}"
+    return f"{final}; {rest} may still change: {waits}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def explanation(snapshot: Snapshot) -> Iterator[str]:

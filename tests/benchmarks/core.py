@@ -11,8 +11,10 @@ from __future__ import annotations
 import gc
 import random
 import sys
+import time
 import tracemalloc
 from functools import partial
+from typing import Literal
 
 from harness import Row, compare, cpu_time, heading, show
 
@@ -65,7 +67,7 @@ def batch_rows(*, short: bool) -> list[Row]:
 
 def filled(size: int) -> Accumulator:
     """Return an accumulator with a live top 10, whose arms have delivered `size` ids in all."""
-    accumulator = Accumulator(dict.fromkeys(ARMS, 1.0), window=None)
+    accumulator = Accumulator(dict.fromkeys(ARMS, 1.0), window=None, bounds="off")
     each = size // len(ARMS)
     for arm in ARMS:
         for start in range(0, each, 1000):
@@ -121,13 +123,60 @@ def snapshot_rows(*, short: bool) -> list[Row]:
     return rows
 
 
+def snapshots(bounds: Literal["off", "settled"], rankings: list[list[str]], last: int) -> float:
+    """Return the CPU time in microseconds of a snapshot, after each of the last pages of ten.
+
+    Args:
+        bounds: What a snapshot says of the future.
+        rankings: What the arms deliver, by turns.
+        last: How many ids of each arm come in these pages; those before come a thousand at a time.
+    """
+    names = [f"arm{number}" for number in range(len(rankings))]
+    accumulator = Accumulator(dict.fromkeys(names, 1.0), window=None, bounds=bounds)
+    turns = list(zip(names, rankings, strict=True))
+    before = len(rankings[0]) - last
+    for start in range(0, before, 1000):
+        for name, ranking in turns:
+            accumulator.add(name, ranking[start : min(start + 1000, before)])
+        accumulator.snapshot()
+    gc.collect()
+    gc.disable()
+    spent = taken = 0
+    for start in range(before, before + last, PAGE):
+        for name, ranking in turns:
+            accumulator.add(name, ranking[start : start + PAGE])
+            began = time.process_time_ns()
+            accumulator.snapshot()
+            spent += time.process_time_ns() - began
+            taken += 1
+    gc.enable()
+    return spent / taken / 1000
+
+
+def certified_rows(*, short: bool) -> list[Row]:
+    """Measure a snapshot with `settled` and `exact`, beside one without, by arms and size."""
+    cases = [(3, 100, "<= 80 us"), (8, 100, "<= 1000 us"), (64, 100, "")]
+    cases += [(3, size // 3, "no growth") for size in (1_000, 10_000, 100_000)]
+    rows = []
+    for arms, length, bar in cases[:3] if short else cases:
+        rankings = sample(arms, length, 2 * length)
+        last = min(length, 300) // PAGE * PAGE
+        pairs = [
+            (snapshots("settled", rankings, last), snapshots("off", rankings, last))
+            for _ in range(1 if short else 3 if arms > 8 else 9)
+        ]
+        what = f"one snapshot, certified, {arms} arms of {length:,}"
+        rows.append(Row.of(what, pairs, bar=bar, against='bounds="off"'))
+    return rows
+
+
 def memory_row(*, short: bool) -> Row:
     """Measure the bytes that an id costs which one arm delivers, beside those of the naive dictionary."""
     size = 3_000 if short else 300_000
     ids = [[f"{arm}-{number}" for number in range(size // len(ARMS))] for arm in ARMS]
     gc.collect()
     tracemalloc.start()
-    accumulator = Accumulator(dict.fromkeys(ARMS, 1.0), window=None)
+    accumulator = Accumulator(dict.fromkeys(ARMS, 1.0), window=None, bounds="off")
     for arm, results in zip(ARMS, ids, strict=True):
         for start in range(0, len(results), 1000):
             accumulator.add(arm, results[start : start + 1000])
@@ -148,6 +197,7 @@ def main(*, short: bool) -> None:
             *batch_rows(short=short),
             *adding_rows(short=short),
             *snapshot_rows(short=short),
+            *certified_rows(short=short),
             memory_row(short=short),
         ]
     )

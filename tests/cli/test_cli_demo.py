@@ -96,13 +96,20 @@ def test_the_arm_that_is_held_back_is_told_with_what_it_costs(tour: Demo) -> Non
     assert re.match(r"[\w.]+ \(was \d\)", missing[1])
     third = tour.second[tour.second.index("== 3.") : tour.second.index("== 4.")]
     assert re.findall(r"[\w.]+(?= \(was)", missing[1])[0] in third
+    said = re.search(r"(even )?the first (?:(\d+) )?(?:might|would) be", last)
+    assert said, "how much is certain"
+    sure = 0 if said[1] else int(said[2] or 1)
+    short, full = (
+        [line.split("\t")[2] for line in part.splitlines() if "\t" in line] for part in (last, third)
+    )
+    assert short[:sure] == full[:sure], "and it is so"
 
 
 def test_the_commands_to_try_work_as_they_are_printed(tour: Demo, tmp_path: Path) -> None:
     (tmp_path / "file.txt").write_text("words\n")
     steps = tour.second[tour.second.index("== Try next ==") :]
     commands = [line.strip() for line in steps.splitlines() if line.startswith("  ")]
-    assert len(commands) == 6
+    assert len(commands) == 7
     for command in commands:
         done = run("/bin/sh", "-c", command, env=tour.environment, cwd=tmp_path)
         # 1: on a machine this slow, no arm answers in the 50 ms of one of them.

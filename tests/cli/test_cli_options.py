@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrf_stream.cli._options import ARMS, arm_weights, seconds
+from rrf_stream.cli._options import ARMS, Until, arm_weights, seconds, settle_of
 
 
 @pytest.mark.parametrize(
@@ -95,3 +95,28 @@ def test_a_choice_that_means_nothing_is_refused(choices: list[str], message: str
 def test_a_weight_arrives_as_it_is_written(weight: float) -> None:
     assert arm_weights([f"graph={weight!r}"])["graph"] == weight
     assert math.isfinite(weight)
+
+
+@pytest.mark.parametrize(
+    ("until", "settle", "enough"),
+    [
+        ("complete", None, None),
+        ("settled", None, 10),
+        ("settled", 1, 1),
+        ("settled", 10, 10),
+    ],
+)
+def test_as_many_must_be_settled_as_matter(until: str, settle: int | None, enough: int | None) -> None:
+    assert settle_of(Until(until), settle, 10) == enough
+
+
+@pytest.mark.parametrize(
+    ("until", "settle", "message"),
+    [
+        ("complete", 3, "it needs --until settled"),
+        ("settled", 11, "only 10 hits are shown (--top-k), so it must be 10 or less"),
+    ],
+)
+def test_what_cannot_be_settled_is_refused(until: str, settle: int, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        settle_of(Until(until), settle, 10)

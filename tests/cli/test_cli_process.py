@@ -44,6 +44,9 @@ def test_on_a_terminal_a_table_is_drawn_again_and_again_and_stays() -> None:
         "graph",
     ]
     assert "complete after" in last
+    rows = re.findall(r"^ (\d) +(✓?)", last, re.MULTILINE)
+    assert len(rows) >= 3
+    assert all(mark for _, mark in rows), "a full answer is certain"
 
 
 @pytest.mark.usefixtures("searched")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -77,6 +78,32 @@ def test_more_hits_than_an_arm_usually_gives_can_be_shown(cli: CLI, here: Path) 
     assert len(cli("search", "word", "--db", "x.db", "--arm", "lexical", "--top-k", "140").lines) == 140
 
 
+def test_a_search_ends_when_enough_is_settled(cli: CLI, here: Path) -> None:
+    """One arm alone settles what it has delivered, so its first page is enough, and the rest is spared."""
+    records = [{"id": number, "text": "word" + " filler" * number} for number in range(150)]
+    (here / "x.jsonl").write_text("\n".join(map(json.dumps, records)))
+    cli("index", "x.jsonl", "--db", "x.db")
+    ask = ("search", "word", "--db", "x.db", "--arm", "lexical")
+    full = cli(*ask)
+    spared = cli(*ask, "--until", "settled", "--settle", "3")
+    shown = len(spared.lines)
+    assert 3 <= shown <= len(full.lines) == 10
+    assert (spared.code, spared.lines) == (0, full.lines[:shown])
+    arm, last = spared.err.splitlines()
+    stopped = re.fullmatch(r"lexical: (stopped after (\d+) hits: no more was needed)", arm)
+    assert stopped
+    assert shown <= int(stopped[2]) < 100
+    assert last.startswith("settled after ")
+    same = f"the first {shown} would be the same had every arm delivered its whole window"
+    assert last.endswith(f" ms: {shown} hits; lexical {stopped[1]}; {same}")
+    as_json = cli(*ask, "--until", "settled", "--json")
+    final = json.loads(as_json.lines[-1])
+    assert (final["outcome"], final["settled"], final["exact"]) == ("settled", 10, 10)
+    assert as_json.err.startswith("settled after "), "the arm that was stopped is told of there, too"
+    waited = json.loads(cli(*ask, "--json").lines[-1])
+    assert (waited["outcome"], waited["exact"]) == ("complete", 10)
+
+
 @pytest.mark.usefixtures("searched")
 def test_an_explanation_follows_the_answer(cli: CLI) -> None:
     result = cli("search", "dog", "--db", "x.db", "--arm", "lexical", "--explain")
@@ -147,6 +174,13 @@ def test_hostile_documents_and_queries_are_only_words(cli: CLI, here: Path) -> N
         (("x", "--db", "x.db", "--timeout", "0"), "'0': a timeout must be more than 0 and finite"),
         (("x", "--db", "x.db", "--timeout=-1s"), "'-1s' is no duration"),
         (("x", "--db", "x.db", "--top-k", "0"), "Invalid value for '--top-k'"),
+        (("x", "--db", "x.db", "--until", "soon"), "'soon' is not one of 'complete', 'settled'"),
+        (("x", "--db", "x.db", "--settle", "3"), "Invalid value for '--settle': it needs --until settled"),
+        (("x", "--db", "x.db", "--until", "settled", "--settle", "0"), "Invalid value for '--settle'"),
+        (
+            ("x", "--db", "x.db", "--until", "settled", "--settle", "4", "-k", "3"),
+            "'--settle': only 3 hits are shown",
+        ),
         (("x", "--db", "x.db", "--arm", "vector"), "'vector' is no arm of an index"),
         (("x", "--db", "x.db", "--arm", "dense=-1"), "the weight of 'dense' must be a number, 0 or more"),
         (("x", "y", "--db", "x.db"), "unexpected extra argument"),

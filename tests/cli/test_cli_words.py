@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrf_stream import Accumulator, ArmReport, ArmStatus, Hit, Snapshot
+from rrf_stream import Accumulator, Arm, ArmReport, ArmStatus, Hit, Outcome, Snapshot
 from rrf_stream.cli import _words as words
 from rrf_stream.retrievers.sqlite import Document
 
@@ -115,6 +116,110 @@ def test_a_full_answer_says_so_and_a_degraded_one_says_why() -> None:
         "degraded after 300 ms: 1 hit; dense timed out after 0 hits, 20 ms"
     )
     assert words.closing(snapshot({"lexical": []})).startswith("complete after 300 ms: no hits")
+
+
+# What arms delivered of their windows, how they closed, and what is said of the top 3.
+ENDED, LATE, STOPPED = ArmStatus.EXHAUSTED, ArmStatus.DEADLINE, ArmStatus.STOPPED
+STATES: list[tuple[dict[str, tuple[str, int, ArmStatus | None]], str]] = [
+    ({"lexical": ("", 9, None), "dense": ("", 9, None)}, ""),
+    ({"lexical": ("", 9, ENDED), "dense": ("", 9, LATE)}, ""),
+    (
+        {"lexical": ("ab", 9, None), "dense": ("", 9, None), "graph": ("", 9, None)},
+        "none is final yet: 1 waits for lexical, dense and graph",
+    ),
+    (
+        {"lexical": ("abc", 9, ENDED), "dense": ("a", 9, None), "graph": ("a", 9, ENDED)},
+        "the first is final; 2-3 may still change: 2 waits for dense",
+    ),
+    (
+        {"lexical": ("abc", 3, ENDED), "dense": ("ab", 3, None), "graph": ("abd", 3, None)},
+        "the first 2 are final; 3 may still change: 3 waits for dense",
+    ),
+    (
+        {"lexical": ("ab", 2, ENDED), "dense": ("ab", 9, None), "graph": ("ab", 9, None)},
+        "the first 2 are final; more may follow: 3 waits for dense and graph",
+    ),
+    (
+        {"lexical": ("abc", 3, ENDED), "dense": ("abc", 9, None)},
+        "the first 3 are final, whatever is still to come",
+    ),
+    ({"lexical": ("abc", 9, ENDED), "dense": ("ab", 9, ENDED)}, ""),
+    (
+        {"lexical": ("abc", 9, ENDED), "dense": ("ad", 9, LATE)},
+        "the first would be the same had every arm delivered its whole window",
+    ),
+    (
+        {"lexical": ("abc", 9, ENDED), "dense": ("abc", 9, STOPPED)},
+        "the first 3 would be the same had every arm delivered its whole window",
+    ),
+    (
+        {"lexical": ("abc", 9, ENDED), "dense": ("", 9, LATE)},
+        "even the first might be another had every arm delivered its whole window",
+    ),
+]
+
+
+@pytest.mark.parametrize(("arms", "said"), STATES)
+def test_what_is_certain_is_said_in_words(
+    arms: dict[str, tuple[str, int, ArmStatus | None]], said: str
+) -> None:
+    """While it grows, of the stream; in the end, of what arms that were cut short could have changed."""
+    assert words.promise(grown(arms)) == said
+    assert words.promise(grown(arms, bounds="off")) == ""
+
+
+def grown(arms: dict[str, tuple[str, int, ArmStatus | None]], **options: Any) -> Snapshot:
+    """The top 3 of arms that are given by the ids they delivered, their window, and how they closed."""
+    fusion = Accumulator(
+        [Arm(name, [], window=window) for name, (_, window, _) in arms.items()], top_k=3, **options
+    )
+    for name, (ids, _, status) in arms.items():
+        fusion.add(name, [*ids])
+        if status is not None:
+            fusion.close(name, status)
+    return fusion.snapshot()
+
+
+arm_states = st.tuples(
+    st.permutations("abcdef").flatmap(
+        lambda ids: st.integers(0, 4).map(lambda size: "".join(ids[:size])),
+    ),
+    st.integers(4, 6),
+    st.sampled_from([None, ENDED, LATE, ArmStatus.FAILED, STOPPED]),
+)
+
+
+@given(arms=st.fixed_dictionaries(dict.fromkeys(("lexical", "dense", "graph"), arm_states)))
+def test_words_and_marks_say_the_same(arms: dict[str, tuple[str, int, ArmStatus | None]]) -> None:
+    """As many are marked as the words count, never more than the snapshot knows of, and an end never
+    counts what only this stream has settled."""
+    snapshot = grown(arms)
+    marked, said = words.certain(snapshot), words.promise(snapshot)
+    assert snapshot.exact is not None
+    assert marked == (snapshot.exact if snapshot.final else snapshot.settled)
+    if said:
+        counted = re.match(r"the first (?:(\d+) (?:are|would)|(?:is|would))", said)
+        assert marked == (int(counted[1] or 1) if counted else 0)
+        assert ("final" in said) is not snapshot.final
+    else:
+        assert not snapshot.hits or (snapshot.final and marked == len(snapshot.hits))
+    for name in re.findall(r"lexical|dense|graph", said):
+        assert snapshot.coverage[name].status.is_open, "nobody waits for an arm that is closed"
+
+
+def test_an_answer_that_was_to_be_spared_the_rest_is_settled_and_not_degraded() -> None:
+    """Unless an arm was cut short for another reason, too."""
+    arms = {"lexical": 1.0, "dense": 1.0, "graph": 1.0}
+    for status, how in ((ENDED, "settled"), (ArmStatus.FAILED, "degraded")):
+        fusion = Accumulator(arms)
+        for name, closed in (("lexical", ENDED), ("dense", STOPPED), ("graph", status)):
+            fusion.add(name, ["a", "b"])
+            fusion.close(name, closed)
+        ended = fusion.snapshot(at=0.3, outcome=Outcome.SETTLED)
+        assert words.closing(ended).startswith(f"{how} after 300 ms: 2 hits; dense stopped after 2 hits: no")
+        assert words.is_as_wanted(ended) is (how == "settled")
+    stopped = grown({"lexical": ("a", 9, STOPPED)})
+    assert words.closing(stopped).startswith("degraded"), "stopped, but not because enough was settled"
 
 
 def test_an_explanation_adds_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:

@@ -179,9 +179,9 @@ async def test_kernels_are_of_the_fusion_or_of_an_arm() -> None:
     assert (await fuse_arms({"a": ["x"]}, rank_constant=3)).hits[0].score == 1 / (3 + 1)
 
 
-async def test_kernels_of_two_kinds_are_refused_without_a_trace() -> None:
-    """The contributions of two kinds of kernel have no common scale; no half-built fusion is left to warn."""
-    with pytest.raises(ValueError, match="one kind"):
+async def test_kernels_of_two_families_are_refused_without_a_trace() -> None:
+    """Contributions of two families have no common scale; no half-built fusion is left to warn."""
+    with pytest.raises(ValueError, match="one family"):
         open_fusion([Arm("a", ["x"], kernel=Tenths()), Arm("b", ["y"])])
 
 

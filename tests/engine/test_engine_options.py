@@ -63,8 +63,9 @@ def test_the_defaults_are_those_of_the_design() -> None:
         "quorum": None,
         "patience": 0.0,
         "until": "complete",
+        "settle": None,
         "min_interval": 0.0,
-        "bounds": "off",
+        "bounds": "settled",
         "grace": 0.05,
     }
 
@@ -108,6 +109,7 @@ WRONG: list[tuple[str, Any, type[Exception]]] = [
     ("patience", -0.1, ValueError),
     ("patience", None, TypeError),
     ("until", "bored", ValueError),
+    ("settle", 3, ValueError),
     ("min_interval", -1, ValueError),
     ("min_interval", None, TypeError),
     ("bounds", "on", ValueError),
@@ -142,9 +144,10 @@ async def test_every_option_reaches_every_entrance(entrance: str) -> None:
         "repeats": "skip",
         "quorum": 0.5,
         "patience": 0.25,
-        "until": "complete",
+        "until": "settled",
+        "settle": 2,
         "min_interval": 0.125,
-        "bounds": "off",
+        "bounds": "ranks",
         "grace": 0.5,
     }
     assert {*options, "kernel"} == set(FusionOptions.__annotations__)
@@ -191,6 +194,22 @@ def test_arms_have_names_of_their_own() -> None:
     for arms in ([("a", ["x"])], 5, "arms", [["x"], ["y"]]):
         with pytest.raises(TypeError, match="arms must be"):
             open_fusion(arms)  # type: ignore[arg-type]  # that is the mistake
+
+
+@pytest.mark.anyio
+@on("asyncio")
+@every_entrance
+async def test_options_that_do_not_go_together_are_refused(entrance: str) -> None:
+    """Ending when settled needs bounds, and how many positions matter is said of that ending only."""
+    wrong: list[tuple[str, dict[str, Any]]] = [
+        ("until", {"until": "settled", "bounds": "off"}),
+        ("settle", {"settle": 1}),
+        ("settle", {"until": "settled", "settle": 11}),
+        ("settle", {"until": "settled", "settle": 0}),
+    ]
+    for name, options in wrong:
+        with pytest.raises(ValueError, match=rf"^{name}\b"):
+            await enter(entrance, **options)
 
 
 # --- what is remembered -----------------------------------------------------------------------------------

@@ -56,8 +56,8 @@ async def test_snapshots_are_the_readers_to_keep() -> None:
     assert [snapshot.to_dict() for snapshot in snapshots] == copies
 
 
-async def test_certificates_are_off() -> None:
-    """With `bounds="off"`, which is the default, nothing is said of the future."""
+async def test_certificates_can_be_off() -> None:
+    """With `bounds="off"` nothing is said of the future."""
     for snapshot in await read(open_fusion(good(), bounds="off")):
         assert (snapshot.settled, snapshot.exact, snapshot.contenders) == (None, None, None)
         assert (snapshot.unseen_possible, snapshot.blocking_arms) == (None, None)

@@ -7,6 +7,7 @@ from typing import Any, Literal, assert_type
 
 from rrf_stream import (
     Accumulator,
+    AnyScale,
     Arm,
     ArmReport,
     ArmStats,
@@ -18,14 +19,18 @@ from rrf_stream import (
     Fusion,
     Hedging,
     Hit,
+    InverseSquareRank,
+    Kernel,
     Latency,
     Outcome,
     Page,
     Pipeline,
+    RankBiased,
     ReciprocalRank,
     RRFConfig,
     RRFFusion,
     Snapshot,
+    TheoreticalMinMax,
     drain,
     explain_fusion,
     fuse,
@@ -122,3 +127,14 @@ async def mistakes() -> None:
     fuse([["x"]], repeats="twice")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     Pipeline({"a": dense}, breaker=5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     Arm("a", dense("q"), 0.5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
+async def kernels() -> None:
+    by_rank: list[Kernel] = [ReciprocalRank(1), RankBiased(0.8), RankBiased(), InverseSquareRank()]
+    for kernel in [*by_rank, TheoreticalMinMax(-1), TheoreticalMinMax(floor=0.5), AnyScale(RankBiased())]:
+        assert_type(fuse([["x"]], kernel=kernel), list[FusedHit])
+    assert_type(fuse({"a": ["x"]}, kernel={"a": RankBiased(), "b": RankBiased(0.8)}), list[FusedHit])
+    assert_type(AnyScale(InverseSquareRank()).kernel, Kernel)
+    assert_type(AnyScale(InverseSquareRank()).unbounded, str | None)
+    arms = [Arm("dense", dense("q"), kernel=TheoreticalMinMax(-1))]
+    assert_type(await fuse_arms(arms, kernel=TheoreticalMinMax(0)), Snapshot)

@@ -6,9 +6,14 @@ import os
 import platform
 import sys
 import time
-from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+try:
+    import fcntl
+except ImportError:  # on Windows
+    fcntl = None  # type: ignore[assignment]
 
 from rrf_stream.cli import _screens as screens
 from rrf_stream.cli import _words as words
@@ -16,7 +21,7 @@ from rrf_stream.cli._files import CommandError, companions, opened_or_made, reas
 from rrf_stream.cli._index import bring_up_to_date, modules_of_python, progress, vanished_modules
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from rrf_stream.retrievers.sqlite import SQLiteIndex
 
@@ -36,14 +41,15 @@ async def python_index() -> AsyncIterator[SQLiteIndex]:
     db = cache_folder() / f"{sys.implementation.name}-{platform.python_version()}.db"
     modules = modules_of_python()
     async with AsyncExitStack() as stack:
-        try:
-            index = await stack.enter_async_context(opened_or_made(db))
-        except CommandError as error:
-            if not isinstance(error.__cause__, ValueError):
-                raise
-            for file in companions(db):
-                file.unlink(missing_ok=True)
-            index = await stack.enter_async_context(opened_or_made(db))
+        with _one_at_a_time(db):
+            try:
+                index = await stack.enter_async_context(opened_or_made(db))
+            except CommandError as error:
+                if not isinstance(error.__cause__, ValueError):
+                    raise
+                for file in companions(db):
+                    file.unlink(missing_ok=True)
+                index = await stack.enter_async_context(opened_or_made(db))
         known = await index.origins()
         is_new = any(module.name not in known for module in modules)
         if is_new:
@@ -59,6 +65,20 @@ async def python_index() -> AsyncIterator[SQLiteIndex]:
         docstrings = f"{await index.count():,} docstrings of Python {platform.python_version()}"
         screens.write(f"{docstrings}, {took}, in {words.visible(str(db))}")
         yield index
+
+
+@contextmanager
+def _one_at_a_time(db: Path) -> Iterator[None]:
+    """Let other processes wait that want to open the index, where the system has such locks.
+
+    One that is being made looks like one that nobody can read, and must not be removed for that.
+    """
+    with ExitStack() as stack:
+        with suppress(OSError):  # where nothing can be written, nothing is made or removed either
+            file = stack.enter_context(db.with_name(f"{db.name}.lock").open("a"))
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def cache_folder() -> Path:

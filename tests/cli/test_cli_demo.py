@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -52,6 +54,17 @@ def test_python_is_indexed_once_even_by_two_runs_at_once(tour: Demo) -> None:
         assert "Try next" in first
     assert "Indexing" not in tour.second
     assert ", indexed before, in " in tour.second.splitlines()[0]
+
+
+def test_an_index_that_another_run_is_making_is_waited_for(tour: Demo) -> None:
+    """Half made, it looks like one that nobody can read; were it removed for that, both would be spoilt."""
+    (db,) = Path(tour.environment["XDG_CACHE_HOME"], "rrf-stream").glob("*.db")
+    with db.with_name(f"{db.name}.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        process = start(*COMMAND, "demo", env=tour.environment)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(2.5)
+    assert (finish(process).code, db.exists()) == (0, True)
 
 
 def test_three_queries_are_answered_in_full_and_one_is_not(tour: Demo) -> None:

@@ -91,7 +91,8 @@ class Living:
             )
             for arm, puppet in zip(model.arms, self.puppets, strict=True)
         ]
-        self.fusion: Fusion | None = open_fusion(given, **model.options)
+        # What is certain has proofs of its own; here a snapshot is news only if it shows something else.
+        self.fusion: Fusion | None = open_fusion(given, bounds="off", **model.options)
         self.readings: list[Reading] = []
         self.leaving = False
 

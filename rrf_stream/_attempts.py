@@ -97,14 +97,16 @@ class Attempts:
     def tell(self, arm: ArmRun, report: ArmReport, started_at: float) -> None:
         """Tell how an arm did in a query that started then, now that it is closed."""
         if self._watch is not None:
-            arm.tell(self._watch, report, started_at)
+            last = arm.last_hit - started_at if report.received else None
+            won = arm.attempt == 2 and last is not None
+            self._watch.closed(arm.state.index, report, last, hedged=arm.hedged, second_won=won)
 
     def choose(self, arm: ArmRun) -> None:
         """Let this attempt count, and end its rival."""
         rival = self._part(arm)
         if rival is not None:
             self._count(arm, rival)
-            rival.close()
+            rival.closed = True
             rival.cancel()
 
     def give_up(self, arm: ArmRun, error: BaseException | None) -> None:
@@ -113,7 +115,7 @@ class Attempts:
         if rival is not None:
             self._count(rival, arm)
             rival.first_error = error
-        arm.close()
+        arm.closed = True
 
     def _count(self, arm: ArmRun, other: ArmRun) -> None:
         self._arms[arm.state.index] = arm

@@ -122,7 +122,7 @@ class _OwnLoop:
     async def main(self) -> None:
         """Read it in a task that is cancelled, once, when nobody reads any more."""
         reading = self._reading
-        if reading.is_over:
+        if reading.closed:
             discard(self._source)
             return
         if isinstance(loop := current_backend().loop, asyncio.BaseEventLoop):
@@ -131,11 +131,11 @@ class _OwnLoop:
         self._backend = backend = current_backend()
         self._variables.run(backend.spawn, self._task, lambda _, error: errors.append(error), self._read)
         reading.native = self
-        if reading.is_over:
+        if reading.closed:
             self.cancel()
         await self._task.wait()
         for error in errors:
-            if error is not None and not (reading.is_over and isinstance(error, asyncio.CancelledError)):
+            if error is not None and not (reading.closed and isinstance(error, asyncio.CancelledError)):
                 raise error
 
     def cancel(self) -> None:

@@ -8,9 +8,9 @@ import anyio
 
 from rrf_stream._coverage import ArmStatus
 from rrf_stream._drain import wait_for
-from rrf_stream._pump import discard_unread
 from rrf_stream._run import Run
 from rrf_stream._snapshot import Outcome
+from rrf_stream._source import discard
 
 __all__ = ["abandon", "clean_up", "let_go"]
 
@@ -39,7 +39,7 @@ def abandon(run: Run) -> None:
     """Leave, from any thread and without waiting: nobody holds the handle any more."""
     if not run.running:
         for arm in run.arms:
-            discard_unread(arm)
+            discard(arm.source)
     elif run.arms.running:
         with suppress(RuntimeError):  # the event loop is gone, and the tasks with it
             run.backend.post(lambda: let_go(run))

@@ -11,8 +11,7 @@ import anyio.lowlevel
 
 from rrf_stream._arm import Arm
 from rrf_stream._arm_state import ArmState
-from rrf_stream._coverage import ArmReport, ArmStatus
-from rrf_stream._health import Watch
+from rrf_stream._coverage import ArmStatus
 from rrf_stream._hit import Page
 from rrf_stream._source import close_stream, close_unread, discard, open_stream
 from rrf_stream._tasks import Backend, Detached, Done
@@ -35,7 +34,6 @@ class ArmRun(Detached):
         source: What to read.
         state: Where the arm stands.
         abandoned: Whether nobody waits for it to clean up any more.
-        closed: Whether nothing more counts.
         due: When its timeout is over, on the clock of the event loop.
         hedge_at: When it gets a second attempt, if nothing has arrived by then.
         last: When it last delivered, be it an empty page.
@@ -51,7 +49,6 @@ class ArmRun(Detached):
         "abandoned",
         "arm",
         "attempt",
-        "closed",
         "due",
         "first_error",
         "hedge_at",
@@ -70,7 +67,6 @@ class ArmRun(Detached):
         self.source = source
         self.state = state
         self.abandoned = False
-        self.closed = False
         self.due = math.inf
         self.hedge_at = math.inf
         self.last = 0.0
@@ -87,16 +83,6 @@ class ArmRun(Detached):
         timeout = self.arm.timeout
         if timeout is not None:
             self.due = now + timeout
-
-    def close(self) -> None:
-        """Let nothing more count."""
-        self.closed = self.is_over = True
-
-    def tell(self, watch: Watch, report: ArmReport, started_at: float) -> None:
-        """Tell how the arm did in a query that started then."""
-        last = self.last_hit - started_at if report.received else None
-        won = self.attempt == 2 and last is not None
-        watch.closed(self.state.index, report, last, hedged=self.hedged, second_won=won)
 
     @property
     def expiry(self) -> float:
@@ -144,8 +130,8 @@ async def _read(arm: ArmRun, stream: AsyncIterator[Any], deliver: Deliver) -> No
             give_way_at = perf_counter() + _SLICE
 
 
-def discard_unread(arm: ArmRun, backend: Backend | None = None, done: Done | None = None) -> None:
-    """Close the source of an arm that nobody has begun to read, as far as that goes without a backend."""
+def discard_unread(arm: ArmRun, backend: Backend, done: Done) -> None:
+    """Close the source of an arm that nobody has begun to read, in a task of the arm if that takes one."""
     stream = discard(arm.source)
-    if stream is not None and backend is not None and done is not None:
+    if stream is not None:
         backend.spawn(arm, done, close_unread, stream)

@@ -228,7 +228,7 @@ class Run:
         """Close an arm, and leave what follows from it to the caller."""
         if arm.rival is not None:
             self.arms.choose(arm)
-        arm.close()
+        arm.closed = True
         report = arm.state.final
         if report is None:  # else the accumulator has closed it, as its window is full
             if error is not None:

@@ -158,7 +158,7 @@ def discard_on(source: Any, backend: Backend) -> None:
     unread = discard(source)
     if unread is not None:
         task = Detached("rrf:discarded")
-        task.is_over = True
+        task.closed = True
         backend.spawn(task, lambda *_: None, close_unread, unread)
 
 

@@ -36,18 +36,18 @@ class Detached:
         name: The same.
         loop: The event loop it runs on, or trio's token; None before it is started.
         started: Whether it has taken its first step.
-        is_over: Whether it has nothing left to do but to clean up.
+        closed: Whether nothing that it does counts any more, so that it has only to clean up.
         native: What cancels it; None when there is nothing to cancel.
         cancelled: Whether it was cancelled; an asyncio task that swallows that is not asked again.
     """
 
-    __slots__ = ("_done", "_waiters", "cancelled", "is_over", "loop", "name", "native", "started")
+    __slots__ = ("_done", "_waiters", "cancelled", "closed", "loop", "name", "native", "started")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.loop: object = None
         self.started = False
-        self.is_over = False
+        self.closed = False
         self.native: Any = None
         self.cancelled = False
         self._done: Done | None = None
@@ -274,4 +274,4 @@ def current_backend() -> Backend:
 
 def left_on(loop: object) -> list[Detached]:
     """Return the tasks of an event loop that have nothing left to do but to clean up."""
-    return [task for task in list(_LIVE) if task.loop is loop and task.is_over]
+    return [task for task in list(_LIVE) if task.loop is loop and task.closed]

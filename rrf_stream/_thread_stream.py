@@ -40,7 +40,7 @@ class Reading(Detached):
     """One source while a thread reads it: what the thread and the event loop share.
 
     Each of them changes attributes of its own and looks at the other's, in an order that leaves no
-    gap; the guard is for what must change together. When nobody reads any more, `is_over` is set.
+    gap; the guard is for what must change together. When nobody reads any more, `closed` is set.
     The stream that is read is not known here, so that it can be dropped.
 
     Args:
@@ -103,7 +103,7 @@ class Reading(Detached):
 
     def put(self, element: Any) -> bool:
         """Give a result or a page to the reader, wait while too much waits there, return whether to go on."""
-        if self.is_over:
+        if self.closed:
             return False
         if type(element) is Page:
             element = Page(element)  # the source goes on before it is read, and may use its list again
@@ -116,12 +116,12 @@ class Reading(Detached):
             self._post(self._wake)
         if self._given - self._taken >= self._buffer:
             with self._guard:
-                full = self._given - self._taken >= self._buffer and not self.is_over
+                full = self._given - self._taken >= self._buffer and not self.closed
                 self._waits_for_room = full
             if full:
                 self._room.get()
                 self._waits_for_room = False
-        return not self.is_over
+        return not self.closed
 
     def read_on(self) -> None:
         """Say that the call has returned something that this thread reads itself."""
@@ -149,7 +149,7 @@ class Reading(Detached):
         try:
             self._backend.post(callback)
         except RuntimeError:  # the event loop is gone
-            self.is_over = True
+            self.closed = True
             return False
         return True
 
@@ -218,14 +218,14 @@ class Reading(Detached):
     def stop(self) -> None:
         """Let nobody read any more, and wait for nothing."""
         with self._guard:
-            self.is_over = True
+            self.closed = True
             self._waits_for_room = False
         self.stop_from_anywhere()
         self._let_go()
 
     def stop_from_anywhere(self) -> None:
         """Do the same as far as a finaliser can, which may interrupt anything."""
-        self.is_over = True
+        self.closed = True
         self._room.put(None)
         self.cancel()
 
@@ -259,7 +259,7 @@ class Reading(Detached):
         self._let_go()
 
     def _let_go(self) -> None:
-        if self.is_over and self._has_ended:
+        if self.closed and self._has_ended:
             outcome, self.outcome = self.outcome, ()
             for value in outcome or ():
                 self._discard(value, self._backend)
@@ -284,7 +284,7 @@ class ThreadStream:
 
     async def __anext__(self) -> Page[Any]:
         reading = self._reading
-        if reading.is_over:
+        if reading.closed:
             raise StopAsyncIteration
         if not reading.started:
             reading.start()

@@ -120,28 +120,18 @@ class Moment:
         return accumulator.snapshot()
 
 
+CERTIFICATES = ("settled", "exact", "settled_set", "exact_set", "contenders", "unseen_possible")
+
+
 def says(snapshot: Snapshot) -> dict[str, Any]:
     """Return what a snapshot says of the future, of positions and ids."""
-    return {
-        "settled": snapshot.settled,
-        "exact": snapshot.exact,
-        "settled_set": snapshot.settled_set,
-        "exact_set": snapshot.exact_set,
-        "contenders": [*(snapshot.contenders or ())],
-        "unseen_possible": snapshot.unseen_possible,
-    }
+    said = {name: getattr(snapshot, name) for name in CERTIFICATES}
+    return said | {"contenders": [*(snapshot.contenders or ())]}
 
 
 def right(truth: Truth) -> dict[str, Any]:
     """Return what it ought to say."""
-    return {
-        "settled": truth.settled,
-        "exact": truth.exact,
-        "settled_set": truth.settled_set,
-        "exact_set": truth.exact_set,
-        "contenders": truth.contenders,
-        "unseen_possible": truth.unseen_possible,
-    }
+    return {name: getattr(truth, name) for name in CERTIFICATES}
 
 
 # --- random moments ---------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from oracle import Entry, within
 from rrf_stream import Accumulator, ArmStatus, FusedHit, Hit, Snapshot, fuse
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 Form = Literal["plain", "hits", "mixed", "keyed", "represented"]
@@ -214,3 +215,15 @@ def plans(draw: st.DrawFn, *, forms: Sequence[Form] = FORMS, ids: Sequence[Any] 
         repeats=draw(st.sampled_from(["consume", "skip"])),
         form=draw(st.sampled_from(forms)),
     )
+
+
+def feed(accumulator: Accumulator, rankings: Mapping[str, Sequence[Any]], chance: random.Random) -> None:
+    """Add long rankings, each to its end or that of its window, in random pages of random arms."""
+    taken = dict.fromkeys(rankings, 0)
+    open_arms = list(rankings)
+    while open_arms:
+        arm = chance.choice(open_arms)
+        page = rankings[arm][taken[arm] : taken[arm] + chance.randrange(1, 400)]
+        taken[arm] += len(page)
+        if not accumulator.add(arm, page) or taken[arm] == len(rankings[arm]):
+            open_arms.remove(arm)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
+from stream_plans import feed
 
 from rrf_stream import Accumulator, fuse
 
@@ -22,14 +23,7 @@ def test_deep_streams_are_the_batch(window: int | None) -> None:
     chance = random.Random(3)
     rankings = {arm: [f"id {chance.randrange(DEPTH)}" for _ in range(DEPTH)] for arm in ("a", "b")}
     accumulator = Accumulator({"a": 1.0, "b": 0.7}, top_k=5, window=window)
-    taken = dict.fromkeys(rankings, 0)
-    open_arms = list(rankings)
-    while open_arms:
-        arm = chance.choice(open_arms)
-        page = rankings[arm][taken[arm] : taken[arm] + chance.randrange(1, 400)]
-        taken[arm] += len(page)
-        if not accumulator.add(arm, page) or taken[arm] == DEPTH:
-            open_arms.remove(arm)
+    feed(accumulator, rankings, chance)
     within = {arm: ranking[:window] for arm, ranking in rankings.items()}
     assert list(accumulator.snapshot().hits) == fuse(within, weights={"b": 0.7}, top_k=5)
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import UNIT, Entry, nearest_step, ranked, within
-from stream_plans import closed, in_full
+from stream_plans import closed, feed, in_full
 
 from rrf_stream import (
     Accumulator,
@@ -233,14 +233,7 @@ def test_deep_streams_are_the_batch(kernel: Kernel, window: int | None) -> None:
         for arm in ("a", "b")
     }
     accumulator = Accumulator({"a": 1.0, "b": 0.7}, top_k=300, window=window, kernel=kernel, bounds="off")
-    taken = dict.fromkeys(rankings, 0)
-    open_arms = list(rankings)
-    while open_arms:
-        arm = chance.choice(open_arms)
-        page = rankings[arm][taken[arm] : taken[arm] + chance.randrange(1, 400)]
-        taken[arm] += len(page)
-        if not accumulator.add(arm, page) or taken[arm] == depth:
-            open_arms.remove(arm)
+    feed(accumulator, rankings, chance)
     within_window = {arm: ranking[:window] for arm, ranking in rankings.items()}
     batch = fuse(within_window, weights={"b": 0.7}, top_k=300, kernel=kernel)
     assert list(accumulator.snapshot().hits) == batch

@@ -144,8 +144,10 @@ class Coverage:
     @property
     def weight_fraction(self) -> float:
         """The share of the weight, 0..1, of the arms that delivered all they were asked for."""
-        heaviest = max((report.weight for report in self.arms), default=0)
+        weights = [float(report.weight) for report in self.arms]  # as JSON has them, so that it says the same
+        heaviest = max(weights, default=0)
         if not heaviest:
             return float(self.full)
-        answered = math.fsum(report.weight / heaviest for report in self.arms if report.status.is_full)
-        return answered / math.fsum(report.weight / heaviest for report in self.arms)
+        shares = [weight / heaviest for weight in weights]
+        answered = (share for share, report in zip(shares, self.arms, strict=True) if report.status.is_full)
+        return math.fsum(answered) / math.fsum(shares)

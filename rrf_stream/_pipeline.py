@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from functools import partial
-from typing import Any, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack, cast
 
 from rrf_stream._arm import Arm, arms_of
 from rrf_stream._breaker import Breaker
@@ -63,6 +64,46 @@ class Pipeline:
         breakers = _by_arm("breaker", breaker, Breaker, names)
         hedgings = _by_arm("hedging", hedging, Hedging, names)
         self._health = [ArmHealth(name, breakers.get(name), hedgings.get(name)) for name in names]
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """The arms as they were declared; the source of each is its retriever."""
+        return self._arms
+
+    @property
+    def defaults(self) -> FusionOptions:
+        """Every option that a query has unless it is given another one; a dictionary of the caller's own."""
+        settings = self._settings
+        return cast("FusionOptions", {one.name: getattr(settings, one.name) for one in fields(settings)})
+
+    def only(self, *names: str) -> Pipeline:
+        """Return a pipeline of some of the arms, with the same retrievers and options.
+
+        How the arms do is shared: an arm has the same statistics, breaker and hedging in both pipelines.
+        What goes by all arms goes by those that are asked: `quorum` is a share of their weight, `normalized`
+        and `weight_fraction` are of what they can give, and a required arm matters only where it is asked.
+
+        Args:
+            names: The names of the arms, in any order; the arms keep theirs, which decides ties.
+
+        Raises:
+            ValueError: There is no name, no arm of a name, or a name twice.
+        """
+        known = [arm.name for arm in self._arms]
+        if not names:
+            raise ValueError(f"names must be of at least one arm of the pipeline, {', '.join(known)}")
+        for index, name in enumerate(names):
+            if name not in known:
+                raise ValueError(f"names must be of arms of the pipeline, {', '.join(known)}, not {name!r}")
+            if name in names[:index]:
+                raise ValueError(f"names must name each arm once, not twice: {name!r}")
+        chosen = [index for index, name in enumerate(known) if name in names]
+        part = object.__new__(Pipeline)
+        part._settings = self._settings
+        part._arms = tuple(self._arms[index] for index in chosen)
+        part._health = [self._health[index] for index in chosen]
+        part._plan = plan_of(part._arms, part._settings)
+        return part
 
     def open(self, query: Any, **options: Unpack[FusionOptions]) -> Fusion:
         """Open the fusion of one query, to be read as a stream.

@@ -11,15 +11,27 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, NamedTuple, Protocol
 
-from rrf_stream._coverage import Coverage, in_words
+from rrf_stream._coverage import Coverage
+from rrf_stream._fields import (
+    Fields,
+    a_count,
+    a_flag,
+    a_name,
+    a_number,
+    as_id,
+    coverage_from,
+    hits_from,
+    list_of,
+    maybe,
+    one_of,
+)
+from rrf_stream._plain import coverage_to, plain
 from rrf_stream.errors import DegradedError
 
 __all__ = ["FIRST_BOUND", "Delta", "FusedHit", "Outcome", "Snapshot"]
-
-_DEEPEST = 50
 
 
 class Outcome(StrEnum):
@@ -234,57 +246,50 @@ class Snapshot:
         Items are converted as far as JSON goes: mappings, sequences, arrays and dataclasses by
         their parts, numbers that JSON lacks to None, everything else by `str`, keys too.
         """
-        coverage = self.coverage
         names = [one.name for one in dataclasses.fields(self) if one.repr]
         fields = {name: getattr(self, name) for name in (*names, "contenders", "theta")}
         fields["hits"] = [hit._asdict() for hit in self.hits]
-        fields["coverage"] = {
-            "full": coverage.full,
-            "degraded": coverage.degraded,
-            "reasons": coverage.reasons,
-            "answered": coverage.answered,
-            "weight_fraction": coverage.weight_fraction,
-            "arms": [{**report._asdict(), "error": in_words(report.error)} for report in coverage.arms],
-        }
-        plain: dict[str, Any] = _plain(fields)
-        return plain
+        fields["coverage"] = coverage_to(self.coverage)
+        converted: dict[str, Any] = plain(fields)
+        return converted
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Snapshot:
+        """Return the snapshot that `to_dict` told of, here or elsewhere, after JSON or before.
+
+        Its own `to_dict` gives the same again. Items and ids stay as JSON has them, but in an id lists
+        are tuples, and dictionaries are read-only mappings, so that every id is hashable. The error of
+        an arm is a `ReportedError` of the same words.
+
+        Args:
+            data: What `to_dict` returned. Further fields, as of a later version, are ignored; what
+                speaks of the future may be missing.
+
+        Raises:
+            ValueError: A field is missing, or is not what it must be; the message names it.
+        """
+        fields = Fields(data)
+        contenders = fields.read("contenders", maybe(list_of(as_id)), None)
+        theta = fields.read("theta", maybe(a_number), None)
+        return cls(
+            hits=tuple(FusedHit(**hit) for hit in hits_from(fields)),
+            seq=fields.read("seq", a_count),
+            elapsed=fields.read("elapsed", maybe(a_number)),
+            final=fields.read("final", a_flag),
+            outcome=fields.read("outcome", maybe(one_of(Outcome))),
+            coverage=coverage_from(fields.object("coverage")),
+            **{name: fields.read(name, maybe(a_count), None) for name in _POSITIONS},
+            unseen_possible=fields.read("unseen_possible", maybe(a_flag), None),
+            blocking_arms=fields.read("blocking_arms", maybe(list_of(a_name)), None),
+            _outside=None if contenders is None else _Told(contenders, math.inf if theta is None else theta),
+        )
 
 
-def _plain(value: Any, inside: tuple[int, ...] = ()) -> Any:
-    """Convert a value that is inside of others, which are told by their `id`."""
-    if isinstance(value, StrEnum):
-        return value.value
-    if value is None or isinstance(value, str | bool):
-        return value
-    if isinstance(value, Integral):
-        return int(value)
-    if isinstance(value, Real):
-        return _number(value)
-    if hasattr(value, "tolist"):  # an array, or one element of it
-        value = value.tolist()
-    if id(value) not in inside and len(inside) < _DEEPEST:
-        within = (*inside, id(value))
-        if isinstance(value, Mapping):
-            return {_text(key): _plain(inner, within) for key, inner in value.items()}
-        if isinstance(value, list | tuple):
-            return [_plain(inner, within) for inner in value]
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            names = [field.name for field in dataclasses.fields(value)]
-            return {name: _plain(getattr(value, name, None), within) for name in names}
-    return _text(value)
+_POSITIONS = ("settled", "exact", "settled_set", "exact_set")
 
 
-def _number(value: Real) -> float | None:
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) else None
+class _Told(NamedTuple):
+    """What was told of the documents outside the top; JSON has no infinity, so null stands for it."""
 
-
-def _text(value: Any) -> str:
-    """Return a value as text, whatever its own `__str__` does."""
-    try:
-        return str(value)
-    except Exception:  # noqa: BLE001 - it is the caller's code
-        return object.__repr__(value)
+    contenders: tuple[Any, ...]
+    theta: float

@@ -8,6 +8,8 @@ classes here are for what went wrong with a search::
     +-- DegradedError       raise_for_coverage() on an answer that lacks an arm
     +-- FusionClosedError   the fusion or the arm takes no more (also a ValueError)
     +-- MissingExtraError   an optional library is not installed (also an ImportError)
+    +-- RemoteError         a server did not answer a search, or broke off
+    +-- ReportedError       what an arm raised elsewhere, as a snapshot from there tells of it
     +-- ThreadLimitError    as many threads run blocking sources as may
 """
 
@@ -17,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from rrf_stream._coverage import Coverage
 
@@ -27,6 +29,8 @@ __all__ = [
     "FusionClosedError",
     "MissingExtraError",
     "RRFStreamError",
+    "RemoteError",
+    "ReportedError",
     "ThreadLimitError",
 ]
 
@@ -81,6 +85,41 @@ class MissingExtraError(RRFStreamError, ImportError):
 
     def __reduce__(self) -> tuple[Callable[..., MissingExtraError], tuple[Any, ...]]:
         return partial(type(self), extra=self.extra), (self.name,)
+
+
+class RemoteError(RRFStreamError):
+    """A search server refused a search, failed at it, or broke off before its final snapshot.
+
+    Attributes:
+        status: The HTTP status of its answer, or the one that it named in the stream; None if there is none.
+        problem: What the server says of it, by the names of RFC 9457 (`title`, `detail` and others); empty
+            if it says nothing.
+        retry_after: Seconds after which it may be asked again, if it said so, at least 0; else None.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        problem: Mapping[str, Any] | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.problem = dict(problem or {})
+        self.retry_after = retry_after
+
+    def __reduce__(self) -> tuple[Callable[..., RemoteError], tuple[Any, ...]]:
+        told = partial(type(self), status=self.status, problem=self.problem, retry_after=self.retry_after)
+        return told, self.args
+
+
+class ReportedError(RRFStreamError):
+    """What an arm raised elsewhere, in a report that came as JSON: its words are all that is left of it."""
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 class ThreadLimitError(RRFStreamError):

@@ -24,7 +24,7 @@ ROOT = Path(rrf_stream.__file__).parent
 
 #: The inside of the library, from the ground up. A module imports from its own layer or lower ones.
 LAYERS = (
-    ("errors", "_hit", "_kernels", "_scores", "_coverage", "_snapshot"),
+    ("errors", "_hit", "_kernels", "_scores", "_coverage", "_plain", "_fields", "_snapshot"),
     ("_checks", "_ranking", "_tally"),
     ("_scoreboard", "_arm_state", "_groups", "_outside", "_intervals", "_bounds"),
     ("_arm",),

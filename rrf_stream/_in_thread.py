@@ -6,7 +6,7 @@ import asyncio
 import math
 import reprlib
 from contextlib import suppress
-from contextvars import Context, copy_context
+from contextvars import copy_context
 from functools import partial
 from typing import Any
 
@@ -93,9 +93,7 @@ def _read(source: Any, reading: Reading) -> None:
     for _ in range(MOST_STEPS):
         if is_asynchronous(source):
             backend = "asyncio" if isinstance(reading.loop, asyncio.AbstractEventLoop) else "trio"
-            main = partial(anyio.run, _OwnLoop(source, reading).main, backend=backend)
-            # The reader's context says that an event loop runs already; only the source gets that one.
-            Context().run(main)
+            anyio.run(_OwnLoop(source, reading).main, backend=backend)
             return
         if not is_to_be_called(source):
             read_here(source, reading)

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import anyio
 import anyio.lowlevel
 
-__all__ = ["Backend", "Detached", "Timer", "Waiter", "current_backend", "left_on"]
+__all__ = ["Backend", "Detached", "Timer", "Waiter", "context_of_thread", "current_backend", "left_on"]
 
 Main = Callable[..., Coroutine[Any, Any, None]]
 Done = Callable[[Any, BaseException | None], None]
@@ -259,6 +259,17 @@ class _Trio:
 
     def post(self, callback: Callable[[], object]) -> None:
         self._token.run_sync_soon(callback)
+
+
+def context_of_thread() -> contextvars.Context:
+    """Return a copy of the context of whoever calls, for a thread that has no event loop until it runs one.
+
+    Where sniffio is installed, anyio keeps in the context which event loop runs, and would refuse another.
+    """
+    variables = contextvars.copy_context()
+    if (sniffio := sys.modules.get("sniffio")) is not None:
+        variables.run(sniffio.current_async_library_cvar.set, None)
+    return variables
 
 
 def current_backend() -> Backend:

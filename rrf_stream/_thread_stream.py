@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from contextvars import copy_context
 from inspect import iscoroutine
 from queue import SimpleQueue
 from time import perf_counter
@@ -19,7 +18,7 @@ from typing import Any, Self, TypeAlias
 from rrf_stream._coverage import in_words
 from rrf_stream._hit import Page
 from rrf_stream._log import emit
-from rrf_stream._tasks import Backend, Detached, Waiter, current_backend
+from rrf_stream._tasks import Backend, Detached, Waiter, context_of_thread, current_backend
 from rrf_stream._threads import begin_in_thread
 
 __all__ = ["BUFFER", "Reading", "ThreadStream", "Work"]
@@ -82,7 +81,7 @@ class Reading(Detached):
     def start(self) -> None:
         """Start it; ThreadLimitError if there is no thread to be had."""
         self._backend = current_backend()
-        self._variables = copy_context()
+        self._variables = context_of_thread()
         self.begin(self._backend.loop, lambda *_: None)
         try:
             begin_in_thread(self)

@@ -280,6 +280,25 @@ async def test_context_variables_reach_the_thread() -> None:
     assert WHO.get() == "me"
 
 
+@pytest.mark.anyio
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+async def test_a_source_in_a_thread_may_run_an_event_loop_of_its_own(backend: str) -> None:
+    """A library for synchronous programs often does; the loop outside is none of this thread."""
+
+    async def found() -> list[str]:
+        await anyio.lowlevel.checkpoint()
+        return ["x"]
+
+    def blocking() -> list[str]:
+        return anyio.run(found, backend=backend)
+
+    def generator() -> Iterator[str]:
+        yield from blocking()
+
+    final = await fuse_arms({"function": blocking, "generator": generator, "wrapped": in_thread(blocking)})
+    assert [(arm.status, arm.error) for arm in final.coverage] == [("exhausted", None)] * 3
+
+
 @pytest.mark.parametrize("source", ["text", b"", {"a": 1}, {"x"}, 5, None], ids=repr)
 def test_what_is_no_source_is_refused_at_once(source: Any) -> None:
     """As everywhere, before anything runs."""

@@ -16,18 +16,28 @@ __all__ = ["coverage_to", "plain"]
 _DEEPEST = 50
 
 
+_AS_IT_IS = frozenset({str, int, bool, type(None)})
+_NESTED = frozenset({dict, list, tuple})
+
+
 def plain(value: Any, inside: tuple[int, ...] = ()) -> Any:
     """Convert a value that is inside of others, which are told by their `id`, as far as JSON goes."""
-    if isinstance(value, StrEnum):
-        return value.value
-    if value is None or isinstance(value, str | bool):
+    kind = type(value)
+    if kind in _AS_IT_IS:
         return value
-    if isinstance(value, Integral):
-        return int(value)
-    if isinstance(value, Real):
-        return _number(value)
-    if hasattr(value, "tolist"):  # an array, or one element of it
-        value = value.tolist()
+    if kind is float:
+        return value if math.isfinite(value) else None
+    if kind not in _NESTED:  # nearly everything was one of these; what is asked now takes far longer
+        if isinstance(value, StrEnum):
+            return value.value
+        if isinstance(value, str):
+            return value
+        if isinstance(value, Integral):
+            return int(value)
+        if isinstance(value, Real):
+            return _number(value)
+        if hasattr(value, "tolist"):  # an array, or one element of it
+            value = value.tolist()
     if id(value) not in inside and len(inside) < _DEEPEST:
         within = (*inside, id(value))
         if isinstance(value, Mapping):

@@ -42,8 +42,8 @@ def test_the_core_asks_for_anyio_and_structlog_only() -> None:
 
 
 def test_extras_bring_what_they_are_for() -> None:
-    """The demo needs the index and the command, the tests the demo, and only the tests need aiostream."""
-    assert brought_by("demo") == brought_by("sqlite") | brought_by("cli")
+    """The demo needs all but aiostream, which only the tests need beside the demo."""
+    assert brought_by("demo") == brought_by("sqlite") | brought_by("cli") | brought_by("web")
     assert brought_by("dev") > brought_by("demo") | brought_by("aiostream")
     assert brought_by("aiostream") == {"aiostream"}
     assert "aiostream" not in brought_by("demo")  # it is GPL, the project is MIT
@@ -78,6 +78,12 @@ def test_a_missing_library_is_blamed_on_the_extra_that_brings_it() -> None:
         "typer",
         "rich",
         "markdown-it-py",
+        "starlette",
+        "sse-starlette",
+        "uvicorn",
+        "prometheus-client",
+        "httpx",
+        "httpx-sse",
     }
 
 

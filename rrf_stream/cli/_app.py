@@ -15,14 +15,17 @@ from typing import Annotated, NoReturn, TypeVar
 import anyio
 
 from rrf_stream import __version__
+from rrf_stream.cli import _help as help_
 from rrf_stream.cli import _options as options
 from rrf_stream.cli import _screens as screens
-from rrf_stream.cli import _words as words
 from rrf_stream.cli._demo import demo as run_demo
-from rrf_stream.cli._files import CommandError, is_foreseen
+from rrf_stream.cli._exit import exit_code
 from rrf_stream.cli._index import index_paths
 from rrf_stream.cli._search import Question
 from rrf_stream.cli._search import search as run_search
+from rrf_stream.cli._serve import serve as run_serve
+from rrf_stream.cli._serve import serve_demo
+from rrf_stream.cli._serving import Serving
 from rrf_stream.errors import MissingExtraError
 
 try:
@@ -33,10 +36,6 @@ except ImportError as error:
 __all__ = ["run"]
 
 T = TypeVar("T")
-
-_CODES = (
-    "2 wrong arguments, or a file that is no index; 130 interrupted; 141 nobody reads the output any more."
-)
 
 app = typer.Typer(
     add_completion=False,
@@ -59,28 +58,12 @@ def run() -> None:
     app(prog_name="rrf-stream")
 
 
-def _finish(call: Callable[[], Awaitable[int]]) -> NoReturn:
-    """Run a command to its exit code; what its user can mend is one line, not a traceback."""
-    try:
-        code = anyio.run(call)
-    except KeyboardInterrupt:
-        code = 130
-    except BrokenPipeError:
-        # Else the interpreter would try to write what is left, and complain, on its way out.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 141
-    except CommandError as error:
-        screens.note(f"rrf-stream: {error}")
-        code = error.code
-    except MissingExtraError as error:
-        screens.note(f"rrf-stream: {error}")
-        code = 1
-    except Exception as error:
-        if not is_foreseen(error):
-            raise
-        screens.note(f"rrf-stream: {words.visible(str(error))}")
-        code = 1
-    raise typer.Exit(code)
+def _finish(call: Callable[[], int]) -> NoReturn:
+    raise typer.Exit(exit_code(call))
+
+
+def _finish_async(call: Callable[[], Awaitable[int]]) -> NoReturn:
+    _finish(partial(anyio.run, call))
 
 
 def _parser(parse: Callable[[str], T]) -> Callable[[str], T]:
@@ -111,18 +94,26 @@ def common(
     """Hybrid search that gives its best answer at any moment, and always in time."""
 
 
-@app.command(epilog=f"Exit codes: 0 done; 1 no folder to keep the index in; {_CODES}")
-def demo() -> None:
-    """Take a tour through Python's own documentation.
+@app.command(help=help_.DEMO, epilog=f"Exit codes: 0 done; 1 no folder to keep the index in; {help_.CODES}")
+def demo(
+    *,
+    on_page: Annotated[
+        bool,
+        typer.Option("--serve", help="Serve a page to search it yourself, with arms slow enough to watch."),
+    ] = False,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="With --serve: where; 0 for a free port.")
+    ] = 8000,
+) -> None:
+    """Take the tour."""
+    if on_page:
+        _finish(partial(serve_demo, port))
+    _finish_async(run_demo)
 
-    Three arms search it at once, in ways on which they disagree, and once with one arm held back.
-    The first run indexes the docstrings of the standard library into the cache folder, in some
-    seconds ($XDG_CACHE_HOME/rrf-stream, or ~/.cache/rrf-stream). Nothing is downloaded.
-    """
-    _finish(run_demo)
 
-
-@app.command(epilog=f"Exit codes: 0 done; 1 something was skipped, and is named; {_CODES}")
+@app.command(
+    help=help_.INDEX, epilog=f"Exit codes: 0 done; 1 something was skipped, and is named; {help_.CODES}"
+)
 def index(
     *,
     paths: Annotated[list[Path] | None, typer.Argument(metavar="PATH", help="Files and folders.")] = None,
@@ -131,29 +122,16 @@ def index(
         bool, typer.Option("--python-docs", help="Index the docstrings of Python's standard library too.")
     ] = False,
 ) -> None:
-    """Bring an index up to date with files and folders.
-
-    The index is made if it does not exist; what did not change since the last time is skipped.
-
-    A Markdown file is one document (links between files become graph links), and so is any other
-    UTF-8 text file; both may have 2 MiB. A .jsonl file has a document on each line, of which title
-    and links may be missing: {"id": ..., "title": ..., "text": ..., "links": [ids]}.
-
-    In a folder, hidden files and folders, symbolic links and files that are no text by their name
-    (pictures, archives, programs, ...) are passed over. Whatever else cannot be read is named and
-    skipped; what the index held of it stays. Files that are gone from a folder go from the index,
-    and so do all files of a PATH that is gone itself.
-
-    The run can be interrupted at any time: what is indexed by then stays.
-    """
+    """Bring an index up to date."""
     if not paths and not python_docs:
         raise typer.BadParameter("give at least one PATH, or --python-docs")
-    _finish(partial(index_paths, paths or [], db=db, with_python_docs=python_docs))
+    _finish_async(partial(index_paths, paths or [], db=db, with_python_docs=python_docs))
 
 
 @app.command(
+    help=help_.SEARCH,
     epilog="Exit codes: 0 an answer, even if it is degraded or nothing was found; 1 no answer, because arms "
-    f"failed or were too late; {_CODES}"
+    f"failed or were too late; {help_.CODES}",
 )
 def search(
     *,
@@ -201,24 +179,7 @@ def search(
         bool, typer.Option("--explain", help="Say where each score comes from. JSON holds it anyway.")
     ] = False,
 ) -> None:
-    """Search an index: lexical, dense and graph at once.
-
-    The arm lexical goes by words, dense by meaning, and graph follows links from what lexical finds.
-
-    On a terminal a table gets better while the arms answer, and a ✓ marks the places that are
-    certain. In a pipe there is a line for each hit, with tabs between rank, score, id, title and
-    ranks; how the arms did goes to standard error.
-    With --json each hit has its document as item; it has no items, the copies of each arm, as all
-    arms return the same document.
-
-    What is certain is counted from the first place on. While arms answer: the places that nothing
-    that is still to come can change (in JSON settled). In the end, if an arm was cut short: those
-    that would be the same had every arm delivered its whole window (in JSON exact).
-
-    The time that is shown and limited begins when the arms are asked. Starting Python, opening the
-    index and, for the dense arm, loading its model (about a second in all) come before and are not
-    in it.
-    """
+    """Search an index."""
     if not query.strip():
         raise typer.BadParameter("QUERY must not be blank")
     try:
@@ -238,4 +199,72 @@ def search(
         output="json" if as_json else "text",
         explain=explain,
     )
-    _finish(partial(run_search, question, db=db))
+    _finish_async(partial(run_search, question, db=db))
+
+
+@app.command(help=help_.SERVE, epilog=f"Exit codes: 0 it was told to end; 1 the port is taken; {help_.CODES}")
+def serve(
+    *,
+    target: Annotated[str | None, typer.Argument(metavar="MODULE:NAME", help="A pipeline.")] = None,
+    db: Annotated[
+        Path | None, typer.Option("--db", metavar="FILE", help="An index to serve instead.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for a free one.")] = 8000,
+    workers: Annotated[int, typer.Option(min=1, metavar="N", help="How many processes.")] = 1,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            metavar="DURATION",
+            parser=_parser(options.seconds),
+            help="How long a search may take at most.",
+            show_default="10s",
+        ),
+    ] = None,
+    searches: Annotated[
+        int, typer.Option(min=1, metavar="N", help="How many searches may be under way.")
+    ] = 64,
+    searches_per_client: Annotated[
+        int, typer.Option(min=1, metavar="N", help="How many of them may be of one client.")
+    ] = 8,
+    token_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Requests must have the token in this file.")
+    ] = None,
+    name: Annotated[
+        list[str] | None,
+        typer.Option(metavar="HOST", help="A name under which it answers. Repeat it for several."),
+    ] = None,
+    cors_origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ORIGIN", help="An origin whose pages may read the answers. Repeat it for several."
+        ),
+    ] = None,
+    title: Annotated[str, typer.Option(help="What the page is called.")] = "Search",
+    log_level: Annotated[
+        options.LogLevel, typer.Option(help="What is logged on standard error; info has every request.")
+    ] = options.LogLevel.WARNING,
+) -> None:
+    """Serve searches."""
+    if (target is None) == (db is None):
+        raise typer.BadParameter("give a pipeline as MODULE:NAME, or an index with --db")
+    try:
+        token = options.token_in(token_file, os.environ)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="'--token-file'") from None
+    serving = Serving(
+        db=None if db is None else str(db),
+        target=target,
+        host=host,
+        port=port,
+        workers=workers,
+        timeout=10.0 if timeout is None else timeout,
+        searches=searches,
+        searches_per_client=searches_per_client,
+        token=token,
+        hosts=tuple(name or ()),
+        origins=tuple(cors_origin or ()),
+        title=title,
+        log_level=log_level,
+    )
+    _finish(partial(run_serve, serving))

@@ -8,12 +8,14 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
-__all__ = ["ARMS", "Until", "arm_weights", "seconds", "settle_of"]
+__all__ = ["ARMS", "LogLevel", "Until", "arm_weights", "seconds", "settle_of", "token_in"]
 
 ARMS = ("lexical", "dense", "graph")
 """The retrievers of an index, in the order in which they are declared."""
+_SHORTEST_TOKEN = 16
 
 
 class Until(StrEnum):
@@ -21,6 +23,15 @@ class Until(StrEnum):
 
     COMPLETE = "complete"
     SETTLED = "settled"
+
+
+class LogLevel(StrEnum):
+    """How much a server logs."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+    DEBUG = "debug"
 
 
 _DURATION = re.compile(r"(?P<number>[0-9]+\.?[0-9]*|\.[0-9]+)\s*(?P<unit>ms|s|)", re.ASCII)
@@ -85,6 +96,31 @@ def arm_weights(choices: Iterable[str]) -> dict[str, float]:
     if not asked:
         raise ValueError("every arm has weight 0, so there is nobody to ask")
     return asked
+
+
+def token_in(file: Path | None, environment: Mapping[str, str]) -> str | None:
+    """Return the token that a server wants: that in a file, or else in the environment; None for none.
+
+    It is no option of its own, as other users of a machine see the arguments of every process.
+
+    Raises:
+        ValueError: The file cannot be read, or the token is too short to be one.
+    """
+    if file is None:
+        token = environment.get("RRF_STREAM_TOKEN")
+        if token is None:
+            return None
+        where = "RRF_STREAM_TOKEN"
+    else:
+        where = str(file)
+        try:
+            token = file.read_text("utf-8")
+        except OSError as error:
+            raise ValueError(f"{where}: {error.strerror}") from None
+    token = token.strip()
+    if len(token) < _SHORTEST_TOKEN:
+        raise ValueError(f"{where}: a token must have at least {_SHORTEST_TOKEN} characters")
+    return token
 
 
 def _weight(name: str, text: str) -> float:

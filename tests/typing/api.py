@@ -17,6 +17,7 @@ from rrf_stream import (
     Delta,
     FusedHit,
     Fusion,
+    FusionOptions,
     Hedging,
     Hit,
     InverseSquareRank,
@@ -43,6 +44,8 @@ from rrf_stream import (
     rrf_scores,
     set_thread_limit,
 )
+from rrf_stream.errors import RemoteError
+from rrf_stream.web.client import remote_arm, stream_search
 
 
 async def dense(query: str) -> list[str]:
@@ -89,7 +92,26 @@ async def pipelines() -> None:
     assert_type(best.delta(None), Delta)
     assert_type(best.to_dict(), dict[str, Any])
     assert_type(best.coverage["dense"].retry_after, float | None)
+    assert_type(Snapshot.from_dict(best.to_dict()), Snapshot)
     assert_type(hybrid.open("q"), Fusion)
+    assert_type(hybrid.arms, tuple[Arm, ...])
+    assert_type(hybrid.defaults, FusionOptions)
+    assert_type(hybrid.only("dense", "lexical"), Pipeline)
+    Pipeline(hybrid.arms, **hybrid.defaults)
+
+
+async def remote() -> None:
+    async for snapshot in stream_search("http://127.0.0.1:8000", "q", timeout=0.3, top_k=3, arms=["dense"]):
+        assert_type(snapshot, Snapshot)
+    far = remote_arm("http://127.0.0.1:8000", token="t", degraded="accept")  # noqa: S106
+    async for page in far("q"):
+        assert_type(page, Page[Hit])
+    Pipeline({"dense": dense, "far": far})
+    remote_arm("http://127.0.0.1:8000", degraded="ignore")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    error = RemoteError("refused", status=429, problem={"title": "Too Many Requests"}, retry_after=7)
+    assert_type(error.status, int | None)
+    assert_type(error.problem, dict[str, Any])
+    assert_type(error.retry_after, float | None)
 
 
 def healthy_pipelines() -> None:

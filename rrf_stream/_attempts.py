@@ -15,6 +15,7 @@ from rrf_stream.errors import ArmError
 
 __all__ = ["Attempts", "failure_of"]
 
+_FATAL = (ArmStatus.FAILED, ArmStatus.REJECTED, ArmStatus.SKIPPED)  # for a fusion that requires the arm
 _NEARLY_ALL = 1 - 1e-12  # 7 arms of 10 are a quorum of .7, whatever floats make of it
 
 
@@ -129,8 +130,10 @@ class Attempts:
         return rival
 
 
-def failure_of(report: ArmReport) -> ArmError:
-    """Return the failure of a required arm that raised or was not read, with what it raised as the cause."""
+def failure_of(report: ArmReport) -> ArmError | None:
+    """Return the failure of a required arm: it raised, as the cause, or was not read; None if neither."""
+    if report.status not in _FATAL:
+        return None
     name = report.name
     if report.retry_after is not None:
         return ArmError(f"required arm {name!r} is skipped for {report.retry_after:.3g} s more", arm=name)

@@ -89,10 +89,11 @@ class Fusion:
                 elif (snapshot := run.refresh()) is not None:
                     if run.settings.min_interval:
                         self._next_at = run.elapsed + run.settings.min_interval
+                    run.journal.shown(snapshot)
                     return snapshot
                 else:
                     await run.news()
-            return run.finish()
+            return _final(run)
 
     async def final(self) -> Snapshot:
         """Wait for the final snapshot, and return it without the ones before.
@@ -208,6 +209,12 @@ async def _answer(run: Run) -> Snapshot:
         run.start()
     while not run.ended:
         await run.news(until_end=True)
-    final = run.finish()
+    final = _final(run)
     run.raise_failure()
+    return final
+
+
+def _final(run: Run) -> Snapshot:
+    final = run.finish()
+    run.journal.shown(final)
     return final

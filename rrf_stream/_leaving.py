@@ -40,7 +40,7 @@ def abandon(run: Run) -> None:
     if not run.running:
         for arm in run.arms:
             discard(arm.source)
-    elif run.arms.running:
+    elif run.arms.running or run.journal.watched:
         with suppress(RuntimeError):  # the event loop is gone, and the tasks with it
             run.backend.post(lambda: let_go(run))
 
@@ -50,6 +50,7 @@ def _leave(run: Run) -> None:
     run.stop(ArmStatus.CANCELLED, Outcome.STOPPED)
     if not run.running:
         run.start()
+    run.journal.left()
 
 
 def _report_abandoned(run: Run) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, TypedDict, cast
 
@@ -121,6 +121,10 @@ class Settings:
                 raise ValueError("settle must be given with until='settled' only")
             if self.settle > self.top_k:
                 raise ValueError(f"settle must be at most top_k, {self.top_k}, not {self.settle!r}")
+
+    def as_options(self) -> FusionOptions:
+        """Return the options as a user would give them."""
+        return cast("FusionOptions", {field.name: getattr(self, field.name) for field in fields(self)})
 
     def due(self, start: float) -> float:
         """Return when the final snapshot of a fusion is due that starts then, by the same clock."""

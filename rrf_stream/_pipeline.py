@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
 from functools import partial
-from typing import Any, TypeVar, Unpack, cast
+from typing import Any, TypeVar, Unpack
 
 from rrf_stream._arm import Arm, arms_of
 from rrf_stream._breaker import Breaker
@@ -73,8 +72,7 @@ class Pipeline:
     @property
     def defaults(self) -> FusionOptions:
         """Every option that a query has unless it is given another one; a dictionary of the caller's own."""
-        settings = self._settings
-        return cast("FusionOptions", {one.name: getattr(settings, one.name) for one in fields(settings)})
+        return self._settings.as_options()
 
     def only(self, *names: str) -> Pipeline:
         """Return a pipeline of some of the arms, with the same retrievers and options.

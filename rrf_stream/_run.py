@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Sequence
+from contextvars import copy_context
 from typing import Any
 
 import anyio
@@ -22,6 +23,7 @@ from rrf_stream._coverage import ArmStatus
 from rrf_stream._health import Watch
 from rrf_stream._hit import Page
 from rrf_stream._log import Journal
+from rrf_stream._observed import journal_of
 from rrf_stream._options import Settings
 from rrf_stream._plan import Plan
 from rrf_stream._pump import ArmRun, discard_unread, pump
@@ -32,7 +34,6 @@ from rrf_stream.errors import ArmError
 __all__ = ["Run"]
 
 _OUTER_MARGIN = 0.005  # seconds before an enclosing deadline at which the answer is due, to get out in time
-_FATAL = (ArmStatus.FAILED, ArmStatus.REJECTED, ArmStatus.SKIPPED)  # for a fusion that requires the arm
 
 
 class Run:
@@ -98,7 +99,9 @@ class Run:
         """Start the clock and all arms."""
         outer = anyio.current_effective_deadline()  # imports anyio's backend, before the clock starts
         self.backend = backend = current_backend()
-        self.journal = Journal()
+        self._context = copy_context()  # for timers, which an arm may set
+        self.journal = journal_of(self.accumulator.states, self.settings)
+        self._spawn = self.journal.spawning(backend.spawn)
         self.running = True
         self._started_at = now = backend.time()
         self.deadline = min(outer - _OUTER_MARGIN, self.settings.due(now))
@@ -113,7 +116,7 @@ class Run:
             if arm.closed:  # before the start, or by an eager task that ended the fusion
                 discard_unread(arm, backend, self._task_ended)
             else:
-                backend.spawn(arm, self._task_ended, pump, self.deliver, self.close)
+                self._spawn(arm, self._task_ended, pump, self.deliver, self.close)
         self._set_timer()
 
     def hurry(self) -> None:
@@ -234,9 +237,9 @@ class Run:
             if error is not None:
                 error = arm.first_error or error
             report = self.accumulator.shut(arm.state, status, self.elapsed, error, retry)
-        self.journal.arm_closed(report)
+        self.journal.arm_closed(report, arm.attempt)
         self.arms.tell(arm, report, self._started_at)
-        if arm.arm.required and status in _FATAL and self._failure is None:
+        if arm.arm.required and self._failure is None:
             self._failure = failure_of(report)
 
     def _consider(self) -> None:
@@ -277,7 +280,7 @@ class Run:
         if not self.ended:
             due = min(self.deadline, self._quorum_due, self._look_at, self.arms.expiry)
             if due < math.inf:
-                self._timer = self.backend.call_at(due, self._time_is_up)
+                self._timer = self._context.run(self.backend.call_at, due, self._time_is_up)
 
     def _time_is_up(self) -> None:
         now = self.backend.time()
@@ -288,7 +291,7 @@ class Run:
         else:
             self._look_at = math.inf
             for second in self.arms.hedge(now):
-                self.backend.spawn(second, self._task_ended, pump, self.deliver, self.close)
+                self._spawn(second, self._task_ended, pump, self.deliver, self.close)
             for arm in self.arms:
                 if not arm.closed and now >= arm.expiry:
                     self._shut(arm, ArmStatus.TIMED_OUT if now >= arm.due else ArmStatus.IDLE)

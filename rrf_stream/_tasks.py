@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import anyio
 import anyio.lowlevel
 
-__all__ = ["Backend", "Detached", "Timer", "Waiter", "context_of_thread", "current_backend", "left_on"]
+__all__ = ["Backend", "Detached", "Spawn", "Timer", "Waiter", "current_backend", "left_on"]
 
 Main = Callable[..., Coroutine[Any, Any, None]]
 Done = Callable[[Any, BaseException | None], None]
@@ -97,6 +97,13 @@ class Detached:
         done, self._done = self._done, None
         self.native = None
         return done
+
+
+class Spawn(Protocol):
+    """What starts a detached task; see `Backend.spawn`."""
+
+    def __call__(self, task: Any, done: Done, main: Main, *args: Any) -> None:
+        """Start the task."""
 
 
 class Timer(Protocol):
@@ -259,17 +266,6 @@ class _Trio:
 
     def post(self, callback: Callable[[], object]) -> None:
         self._token.run_sync_soon(callback)
-
-
-def context_of_thread() -> contextvars.Context:
-    """Return a copy of the context of whoever calls, for a thread that has no event loop until it runs one.
-
-    Where sniffio is installed, anyio keeps in the context which event loop runs, and would refuse another.
-    """
-    variables = contextvars.copy_context()
-    if (sniffio := sys.modules.get("sniffio")) is not None:
-        variables.run(sniffio.current_async_library_cvar.set, None)
-    return variables
 
 
 def current_backend() -> Backend:

@@ -18,8 +18,8 @@ from typing import Any, Self, TypeAlias
 from rrf_stream._coverage import in_words
 from rrf_stream._hit import Page
 from rrf_stream._log import emit
-from rrf_stream._tasks import Backend, Detached, Waiter, context_of_thread, current_backend
-from rrf_stream._threads import begin_in_thread
+from rrf_stream._tasks import Backend, Detached, Waiter, current_backend
+from rrf_stream._threads import begin_in_thread, context_of_thread
 
 __all__ = ["BUFFER", "Reading", "ThreadStream", "Work"]
 

@@ -7,13 +7,14 @@ last job, holds no place under the bound, and soon ends. Daemons keep no interpr
 from __future__ import annotations
 
 import os
+import sys
 import threading
-from contextvars import Context
+from contextvars import Context, copy_context
 from typing import Protocol
 
 from rrf_stream._thread_limit import give_back, take_place
 
-__all__ = ["Job", "begin_in_thread"]
+__all__ = ["Job", "begin_in_thread", "context_of_thread"]
 
 _PATIENCE = 0.1  # seconds that a thread waits for a job: to start one that often takes 0.1 % of the time
 _IDLE = "idle thread of rrf_stream"
@@ -87,3 +88,14 @@ def _start_thread(job: Job) -> None:
         Context().run(_Thread(job).start)  # some builds of Python have a thread keep its starter's context
     except RuntimeError as error:
         give_back(error)
+
+
+def context_of_thread() -> Context:
+    """Return a copy of the context of whoever calls, for a thread that has no event loop until it runs one.
+
+    Where sniffio is installed, anyio keeps in the context which event loop runs, and would refuse another.
+    """
+    variables = copy_context()
+    if (sniffio := sys.modules.get("sniffio")) is not None:
+        variables.run(sniffio.current_async_library_cvar.set, None)
+    return variables

@@ -30,8 +30,9 @@ LAYERS = (
     ("_arm",),
     ("_plan",),
     ("_accumulator", "_batch", "_contracts"),
+    ("_observers", "instrumentation"),
     ("_tasks", "_drain", "_log", "_thread_limit", "_threads", "_thread_stream", "_source", "_in_thread"),
-    ("_options", "_breaker", "_hedging", "_health", "_pump", "_attempts", "_run"),
+    ("_options", "_breaker", "_hedging", "_health", "_pump", "_attempts", "_observed", "_run"),
     ("_leaving", "_fusion", "_pipeline"),
 )
 LAYER = {f"{DOOR}.{name}": number for number, names in enumerate(LAYERS) for name in names}
@@ -145,9 +146,10 @@ def re_exports(module: str) -> list[str]:
 
 
 def test_every_inside_module_has_one_layer() -> None:
-    """The layers hold `errors` and the private modules at the top of the package, each once."""
+    """The layers hold the private modules at the top of the package, and two public ones, each once."""
     inside = {name for name in paths() if name.count(".") == 1 and not is_public(name)}
-    assert inside - {f"{DOOR}.__main__"} | {f"{DOOR}.errors"} == LAYER.keys()
+    public = {f"{DOOR}.errors", f"{DOOR}.instrumentation"}
+    assert inside - {f"{DOOR}.__main__"} | public == LAYER.keys()
     assert len(LAYER) == sum(map(len, LAYERS))
 
 
@@ -196,14 +198,15 @@ def test_the_inside_needs_anyio_and_structlog_only() -> None:
     assert {one for one in found if one[0] != "anyio"} == CORE_LIBRARIES
 
 
-def test_each_optional_library_is_imported_by_one_module() -> None:
-    """What an extra brings has one place to be replaced, and one to say that it is missing."""
-    users: dict[str, set[str]] = {}
+def test_each_optional_library_is_imported_by_one_module_of_a_package() -> None:
+    """What an extra brings has one place to be replaced, and one to say that the extra is missing."""
+    users: dict[tuple[str, str], set[str]] = {}
     for name in paths().keys() - LAYER.keys():
+        package = ".".join(name.split(".")[:2])
         for one in foreign(name):
             if one.library not in {"anyio", "structlog"}:  # they are there for everybody
-                users.setdefault(one.library, set()).add(name)
-    assert {library: by for library, by in users.items() if len(by) > 1} == {}
+                users.setdefault((package, one.library), set()).add(name)
+    assert {place: by for place, by in users.items() if len(by) > 1} == {}
 
 
 def test_outside_modules_import_what_users_can() -> None:

@@ -1,0 +1,1 @@
+"""Faces of the library inside other frameworks, one module each."""

@@ -17,6 +17,9 @@ from rrf_stream.testing import VIRTUAL_BACKENDS, assert_no_leaks
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
+# Haystack would write into the home folder, and tell of its use over the network.
+os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"
+
 REAL: dict[str, Callable[[], tuple[str, dict[str, Any]]]] = {
     "asyncio": lambda: ("asyncio", {}),
     "uvloop": lambda: ("asyncio", {"use_uvloop": True}),

@@ -125,6 +125,162 @@ def test_quorum_tells_three_ways_to_end_early_apart() -> None:
     ]
 
 
+def test_llamaindex_retriever_answers_on_time_with_its_sources_explained() -> None:
+    """The engine has nodes of two retrievers, with their ranks; the third is late, and no prompt says so."""
+    bears = 1 / (59 + 3) + 1 / (59 + 2)  # LlamaIndex counts ranks from 0
+    assert output_of("llamaindex_retriever").splitlines() == [
+        f"bees: bees make honey from nectar (score {2 / 60:.5f}, ranks {{'vectors': 1, 'words': 1}})",
+        f"bears: bears like honey more than berries (score {bears:.5f}, ranks {{'vectors': 3, 'words': 2}})",
+        "coverage: {'vectors': 'exhausted', 'words': 'exhausted', 'archive': 'deadline'}",
+        "the model is told of ranks: False",
+    ]
+
+
+def test_haystack_pipeline_answers_on_time_and_says_what_is_missing() -> None:
+    """The retriever and the joiner give one order; the prompt is told of the source that hangs."""
+    retriever, joiner = output_of("haystack_pipeline").split("\n\n")
+    assert retriever.splitlines() == [
+        "one component: ",
+        "bees make honey ({'manuals': 1, 'news': 1})",
+        "how to make a hive ({'manuals': 2})",
+        "a fair of honey and wax ({'news': 2})",
+        "Not all sources answered: deadline.",
+    ]
+    assert joiner.splitlines() == [
+        "a joiner:",
+        f"bees make honey ({2 / 61:.5f})",
+        f"how to make a hive ({1 / 62:.5f})",
+        f"a fair of honey and wax ({1 / 62:.5f})",
+    ]
+
+
+def test_opentelemetry_spans_nest_from_the_request_to_the_client_of_an_arm() -> None:
+    """Request, fusion, arms and their calls are one trace, in a thread too, and the log names it."""
+    best, tree, log = output_of("opentelemetry_spans").split("\n\n")
+    assert best == "best: beetles at a glance"
+    assert tree.splitlines() == [
+        "GET /beetles",
+        "  rrf_stream.fusion; outcome complete",
+        "    retrieval titles; status exhausted; received 2",
+        "      SELECT titles",
+        "    retrieval vectors; status exhausted; received 1",
+        "      POST /search",
+        "    retrieval remote; status failed; received 0; type ConnectionError",
+    ]
+    assert log.splitlines() == [
+        "logged: rrf_stream.arm_closed remote ConnectionError('no route to the host that knows beetles')",
+        "in the same trace: True",
+    ]
+
+
+def test_langchain_retriever_answers_on_time_explained_and_as_a_stream() -> None:
+    """The document that two agree on is certain, and comes long before the third retriever is given up."""
+    whole, stream, chain = output_of("langchain_retriever").split("\n\n")
+    assert whole.splitlines() == [
+        f"1. beetles at a glance  {2 / 61 / 3:.5f} {{'titles': 1, 'vectors': 1}}, certain",
+        f"2. a history of beetles  {1 / 62 / 3:.5f} {{'titles': 2}}, may be another",
+        f"3. beetles in depth  {1 / 62 / 3:.5f} {{'vectors': 2}}, may be another",
+        "{'titles': 'exhausted', 'vectors': 'exhausted', 'remote': 'deadline'}",
+    ]
+    first, rest = re.findall(r"^(\d\.\d) s  (.*)$", stream, re.MULTILINE)
+    assert (first[1], rest[1]) == ("birds at a glance", "a history of birds, birds in depth")
+    assert float(first[0]) < 1 <= float(rest[0]) < MOST_SECONDS
+    assert chain == "in a chain: 3 documents on moths\n"
+
+
+def test_mcp_server_answers_a_model_in_time_and_says_what_is_missing() -> None:
+    """The slow arm is named in words, the certain hits are counted, and a page is fetched by its id."""
+    progress, note, first, second, hint, end = output_of("mcp_server").split("\n\n")
+    assert "waiting for the vector index" in progress
+    assert re.fullmatch(
+        r"2 hits\. Results may be incomplete: the vector index gave only 1 result within \d\S* m?s\. "
+        r"These hits are certain, but there may be more\.",
+        note,
+    )
+    assert first.splitlines() == [
+        "1. Taking leave",
+        "   id: leave | ranks: words 1, vectors 1",
+        "   Ask your lead before you take more than three days.",
+    ]
+    assert second.startswith("2. If you are ill\n   id: sick | ranks: words 2\n")
+    assert hint == "To read a whole document, call fetch with its id."
+    assert end.splitlines() == [
+        "complete: False, certain: the first 2",
+        "fetched: Ask your lead before you take more than three days.",
+    ]
+
+
+def test_aiostream_operators_drop_old_queries_and_give_hits_once_certain() -> None:
+    """Each letter stops the search before it; two certain hits are enough to stop the slow arm."""
+    lines = output_of("aiostream_operators").splitlines()
+    assert re.fullmatch(r"[0-9]+ snapshots, the last one:", lines[0])
+    assert lines[1:4] == ["  Tasks and timeouts", "  Tests of tasks", "  Waiting for tasks"]
+    assert lines[4] == "searches by words: 1 read to their end, 3 stopped"
+    certain = [re.fullmatch(r"certain after (\d+\.\d) s: (.*)", line) for line in lines[5:7]]
+    assert [found and found[2] for found in certain] == ["1. Tasks and timeouts", "2. Tests of tasks"]
+    assert lines[7:] == ["searches by words: 1 stopped"]
+
+
+def test_openai_tool_checks_its_arguments_and_says_what_is_missing() -> None:
+    """A wrong call is answered with what is wrong; a right one in time, with hits and what is missing."""
+    conversation, took = output_of("openai_tool").split("\n\n")
+
+    def hits(query: str, *more: str) -> list[str]:
+        both = [f"1. {query}: reference", f"    2. {query}: a tutorial"]
+        return [
+            *(f"{line} (found by titles, vectors)" for line in both),
+            *more,
+            "    Missing: archive was not read to its end in time; hits by then: 1.",
+            "    Missing: wiki failed; hits before that: 0.",
+        ]
+
+    thread = "    3. timeouts: a thread from the mailing list (found by archive)"
+    assert conversation.splitlines() == [
+        "user: What should I read on timeouts and sockets?",
+        'assistant calls search_documents {"query": "timeouts", "limit": 3} as call_0',
+        'assistant calls search_documents {"query": "sockets", "limit": 50} as call_1',
+        *"tool for call_0: {}\n{}\n{}\n{}\n{}".format(*hits("timeouts", thread)).splitlines(),
+        "tool for call_1: Error: limit must be a whole number from 1 to 10, not 50",
+        'assistant calls search_documents {"query": "sockets", "limit": 2} as call_2',
+        *"tool for call_2: {}\n{}\n{}\n{}".format(*hits("sockets")).splitlines(),
+        "assistant: Read timeouts: reference (found by titles, vectors); some sources did not answer.",
+    ]
+    assert 1.0 <= float(took.split()[0]) < MOST_SECONDS  # two searches, each for its whole budget
+
+
+def test_fastapi_stream_sends_lines_and_stops_for_clients_that_leave() -> None:
+    """One client gets all lines up to the deadline; the arms of another stop when it leaves."""
+    lines = output_of("fastapi_stream").splitlines()
+    at = lines.index("birds:")
+    assert lines[0] == "beetles:"
+    assert lines[1].startswith("  beetles in brief, ")
+    assert lines[at - 3 : at] == [
+        "  beetles explained, beetles in practice, beetles in brief",
+        "  final: full text exhausted, vectors exhausted, remote deadline",
+        "stopped at the deadline: beetles",
+    ]
+    assert at > 5  # there were lines in between
+    assert lines[at + 1].startswith("  birds ")
+    assert lines[at + 3 :] == ["stopped as the client left: birds", "a query without words: 422"]
+
+
+def test_textual_search_shows_the_query_typed_last() -> None:
+    """Old queries are stopped, hits are marked once settled, and the strip tells how each arm stands."""
+    first, settled, last, end = output_of("textual_search").split("\n\n")
+    assert first.splitlines()[:2] == ["> ta", "~ 1. Tables and keys"]
+    assert re.fullmatch(r"prefix: 3 exhausted \| word: \d \w+ \| letters: \d \w+", first.splitlines()[-1])
+    assert settled.splitlines()[:2] == ["> task", "= 1. Tasks and timeouts"]
+    assert last.splitlines() == [
+        "> task",
+        "= 1. Tasks and timeouts",
+        "= 2. Task groups and their errors",
+        "= 3. Tests of tasks",
+        "= 4. How a task is cancelled",
+        "prefix: 2 exhausted | word: 4 exhausted | letters: 5 exhausted",
+    ]
+    assert re.fullmatch(r"search by letters: [12] read to its end, [1-3] stopped", end.strip())
+
+
 def test_every_example_is_tested_here_and_says_what_it_shows() -> None:
     """Each program in the folder is run above, opens with a docstring, and tells how to start it."""
     programs = {path.stem: ast.parse(path.read_text("utf-8")) for path in EXAMPLES.glob("*.py")}

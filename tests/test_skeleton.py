@@ -84,6 +84,13 @@ def test_a_missing_library_is_blamed_on_the_extra_that_brings_it() -> None:
         "prometheus-client",
         "httpx",
         "httpx-sse",
+        "aiostream",
+        "mcp",
+        "pydantic",
+        "langchain-core",
+        "llama-index-core",
+        "haystack-ai",
+        "opentelemetry-api",
     }
 
 

@@ -1,6 +1,6 @@
 """What the commands say of themselves, where that is more than a sentence."""
 
-__all__ = ["CODES", "DEMO", "INDEX", "SEARCH", "SERVE"]
+__all__ = ["CODES", "DEMO", "INDEX", "MCP", "SEARCH", "SERVE"]
 
 CODES = (
     "2 wrong arguments, or a file that is no index; 130 interrupted; 141 nobody reads the output any more."
@@ -57,4 +57,14 @@ current folder too.
 
 If the environment has RRF_STREAM_TOKEN, or --token-file is given, requests must have that token, as
 a bearer token or as the password that a browser asks for.
+"""
+
+MCP = """Serve an index to language models, by the Model Context Protocol.
+
+There are two tools: search, which answers within the time that the call gives and says in words
+what is missing, and fetch, which reads a whole document.
+
+A program that runs tools starts this command and talks to it over standard input and output.
+With --transport http it is a server of its own, at /mcp, for anybody who can reach the port:
+there is no password. Only requests that call it by a known name are answered.
 """

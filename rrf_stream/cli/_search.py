@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rrf_stream.cli._screens import Show
     from rrf_stream.retrievers.sqlite import SQLiteIndex
 
-__all__ = ["DEPTH", "Question", "arms_of", "ask", "before", "screen", "search"]
+__all__ = ["DEPTH", "Question", "arms_of", "ask", "before", "retrievers_of", "screen", "search"]
 
 
 DEPTH = 100
@@ -83,11 +83,16 @@ def arms_of(index: SQLiteIndex, query: str, weights: Mapping[str, float], *, dep
         weights: By the names of `ARMS`.
         depth: How many hits each arm gives at most.
     """
-    retrievers = {"lexical": index.lexical, "dense": index.dense, "graph": index.graph}
+    retrievers = retrievers_of(index)
     return [
         Arm(name, retrievers[name](query, limit=depth), weight=weight, window=depth)
         for name, weight in weights.items()
     ]
+
+
+def retrievers_of(index: SQLiteIndex) -> dict[str, Any]:
+    """Return all retrievers of an index, by the names of `ARMS`, each giving `DEPTH` hits at most."""
+    return {"lexical": index.lexical, "dense": index.dense, "graph": index.graph}
 
 
 def screen(*, aside: Callable[[str], None]) -> AbstractContextManager[Show]:

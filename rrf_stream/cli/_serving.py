@@ -18,6 +18,7 @@ from rrf_stream import Pipeline
 from rrf_stream.cli import _words as words
 from rrf_stream.cli._files import CommandError, opened
 from rrf_stream.cli._paced import slowed
+from rrf_stream.cli._search import retrievers_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -50,7 +51,7 @@ class Serving:
         searches: Searches under way at most.
         searches_per_client: The same of one client.
         token: What every request must have; None for nothing.
-        hosts: Names under which the server answers; none for the usual ones.
+        hosts: Names under which the server answers, beside local ones at a local address.
         origins: Origins whose pages may read the answers.
         title: What the page is called.
         note: A sentence for the users of the page.
@@ -84,9 +85,9 @@ class Serving:
     @property
     def names(self) -> tuple[str, ...] | None:
         """The names under which it answers; None for any."""
-        if self.hosts:
-            return self.hosts
-        return ("localhost", "127.0.0.1", "[::1]", self.host) if self.is_local else None
+        if self.is_local:
+            return (*self.hosts, "localhost", "127.0.0.1", "[::1]", self.host)
+        return self.hosts or None
 
 
 def app_of(serving: Serving) -> Any:
@@ -135,8 +136,8 @@ async def _pipeline_of(db: Path, *, is_paced: bool) -> AsyncIterator[Pipeline]:
     """Open an index for as long as it is served."""
     async with opened(db) as index:
         await index.prepare()
-        arms = {"lexical": index.lexical, "dense": index.dense, "graph": index.graph}
-        yield Pipeline(slowed(arms) if is_paced else arms, timeout=_BUDGET)
+        retrievers = retrievers_of(index)
+        yield Pipeline(slowed(retrievers) if is_paced else retrievers, timeout=_BUDGET)
 
 
 def _with_excerpt(hit: FusedHit) -> FusedHit:

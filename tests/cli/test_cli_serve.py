@@ -213,6 +213,7 @@ def test_names_are_checked_where_only_this_machine_can_reach_the_server() -> Non
     assert Serving(host="0.0.0.0").names is None  # noqa: S104 - nothing is bound
     assert Serving(host="search.example").names is None
     assert Serving(host="0.0.0.0", hosts=("search.example",)).names == ("search.example",)  # noqa: S104
+    assert Serving(hosts=("search.example",)).names == ("search.example", *(Serving().names or ()))
 
 
 @pytest.mark.usefixtures("own")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from enum import StrEnum
 from typing import Any, TypeVar
 
 from rrf_stream._coverage import ArmReport, ArmStatus, Coverage
+from rrf_stream._plain import DEEPEST
 from rrf_stream.errors import ReportedError
 
 __all__ = [
@@ -27,7 +28,7 @@ __all__ = [
 
 T = TypeVar("T")
 _Word = TypeVar("_Word", bound=StrEnum)
-_DEEPEST = 50
+_POSITIONS = ("settled", "exact", "settled_set", "exact_set")
 _REQUIRED: Any = object()
 
 
@@ -124,11 +125,19 @@ def a_flag(value: Any) -> bool:
 def a_number(value: Any) -> float:
     """Read a finite number; it stays a whole one if it is."""
     try:
-        if isinstance(value, int | float) and math.isfinite(value):
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
             return value
     except OverflowError:  # a whole number that no float can hold
         pass
     raise _UnfitError("a finite number")
+
+
+def a_weight(value: Any) -> float:
+    """Read a finite number of at least 0."""
+    number = a_number(value)
+    if number < 0:
+        raise _UnfitError("a finite number of at least 0")
+    return number
 
 
 def a_count(value: Any) -> int:
@@ -156,13 +165,14 @@ def a_name(value: Any) -> str:
 
 def as_id(value: Any, depth: int = 0) -> Any:
     """Read any JSON as an id, which must be hashable: lists become tuples, and objects `FrozenMap`."""
-    if depth > _DEEPEST:
-        raise _UnfitError(f"nested at most {_DEEPEST} deep")
+    if depth > DEEPEST:
+        raise _UnfitError(f"nested at most {DEEPEST} deep")
     if isinstance(value, list | tuple):
         return tuple(as_id(inner, depth + 1) for inner in value)
     if isinstance(value, Mapping):
         return FrozenMap({a_name(key): as_id(inner, depth + 1) for key, inner in value.items()})
-    if value is not None and not isinstance(value, str | int | float):
+    is_number = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
+    if value is not None and not isinstance(value, str) and not is_number:
         raise _UnfitError("a JSON value")
     return value
 
@@ -221,15 +231,25 @@ def one_of(words: type[_Word]) -> Callable[[Any], _Word]:
 
 def coverage_from(fields: Fields) -> Coverage:
     """Return what was told of the arms. What follows from their reports is worked out again."""
-    return Coverage(tuple(map(_report_from, fields.objects("arms"))))
+    reports: dict[str, ArmReport] = {}
+    for arm in fields.objects("arms"):
+        report = _report_from(arm, reports)
+        reports[report.name] = report
+    return Coverage(tuple(reports.values()))
 
 
-def _report_from(fields: Fields) -> ArmReport:
+def _report_from(fields: Fields, others: Container[str]) -> ArmReport:
+    def a_new_name(value: Any) -> str:
+        name = a_name(value)
+        if name in others:
+            raise _UnfitError("that of one arm")
+        return name
+
     error = fields.read("error", maybe(a_name))
     return ArmReport(
-        name=fields.read("name", a_name),
+        name=fields.read("name", a_new_name),
         status=fields.read("status", one_of(ArmStatus)),
-        weight=fields.read("weight", a_number),
+        weight=fields.read("weight", a_weight),
         window=fields.read("window", maybe(a_rank)),
         received=fields.read("received", a_count),
         first_hit_after=fields.read("first_hit_after", maybe(a_number)),
@@ -240,8 +260,22 @@ def _report_from(fields: Fields) -> ArmReport:
 
 
 def hits_from(fields: Fields) -> Iterator[dict[str, Any]]:
-    """Give what was told of each hit, by the names that the fields of a `FusedHit` have."""
-    for hit in fields.objects("hits"):
+    """Give what was told of each hit, by the names that the fields of a `FusedHit` have.
+
+    Raises:
+        ValueError: A field is not what it must be; or more positions are told of than there are hits.
+    """
+    hits = list(fields.objects("hits"))
+
+    def a_position(value: Any) -> int:
+        count = a_count(value)
+        if count > len(hits):
+            raise _UnfitError(f"at most the number of hits, {len(hits)}")
+        return count
+
+    for name in _POSITIONS:
+        fields.read(name, maybe(a_position), None)
+    for hit in hits:
         yield {
             "id": hit.read("id", as_id),
             "rank": hit.read("rank", a_rank),

@@ -87,7 +87,7 @@ class ObservedJournal(Journal):
         self._tell(lambda observer: observer.fusion_ended(outcome, coverage, elapsed))
 
     def shown(self, snapshot: Snapshot) -> None:
-        if not self._all_shown:  # the final snapshot may be asked for again and again
+        if self.watched and not self._all_shown:  # the final one may be asked for again, or after leaving
             self._all_shown = snapshot.final
             self._tell(lambda observer: observer.snapshot_shown(snapshot))
 

@@ -45,7 +45,8 @@ class FusionObserver:
     They are called on the event loop of the fusion, in the middle of it: none may block. What one of
     them raises is reported as the event `observer_failed`, and does no harm to the fusion.
 
-    `fusion_left` is the last call. It does not come if the event loop ends before the fusion is left.
+    `fusion_left` is the last call, but for `log_fields`: an arm that still cleans up may make events. It does
+    not come if the event loop ends before the fusion is left.
     """
 
     __slots__ = ()

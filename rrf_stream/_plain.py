@@ -11,10 +11,10 @@ from typing import Any
 
 from rrf_stream._coverage import Coverage, in_words
 
-__all__ = ["coverage_to", "plain"]
+__all__ = ["DEEPEST", "coverage_to", "plain"]
 
-_DEEPEST = 50
-
+DEEPEST = 50
+"""How deep values may be nested; what lies deeper is text."""
 
 _AS_IT_IS = frozenset({str, int, bool, type(None)})
 _NESTED = frozenset({dict, list, tuple})
@@ -38,7 +38,7 @@ def plain(value: Any, inside: tuple[int, ...] = ()) -> Any:
             return _number(value)
         if hasattr(value, "tolist"):  # an array, or one element of it
             value = value.tolist()
-    if id(value) not in inside and len(inside) < _DEEPEST:
+    if id(value) not in inside and len(inside) < DEEPEST:
         within = (*inside, id(value))
         if isinstance(value, Mapping):
             return {_text(key): plain(inner, within) for key, inner in value.items()}
@@ -74,5 +74,13 @@ def coverage_to(coverage: Coverage) -> dict[str, Any]:
         "reasons": coverage.reasons,
         "answered": coverage.answered,
         "weight_fraction": coverage.weight_fraction,
-        "arms": [{**report._asdict(), "error": in_words(report.error)} for report in coverage.arms],
+        "arms": [
+            {**report._asdict(), "weight": _weight(report.weight), "error": in_words(report.error)}
+            for report in coverage.arms
+        ],
     }
+
+
+def _weight(weight: float) -> float:
+    """Return a weight as it is, but True as 1: JSON tells numbers from truth."""
+    return int(weight) if isinstance(weight, bool) else weight

@@ -6,7 +6,9 @@ is MIT: nothing else here imports this module, and nothing of aiostream is part 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Generator, Iterator, Mapping
+from contextlib import closing
+from types import GeneratorType
 from typing import Any, Unpack, cast
 
 from rrf_stream import Arm, FusedHit, Fusion, FusionOptions, Snapshot, open_fusion
@@ -20,6 +22,7 @@ except ImportError as error:
 __all__ = ["fuse", "settled_hits"]
 
 _READ_ONCE = (AsyncIterator, Iterator, Coroutine)
+_ONE_BY_ONE = "arms must be given one by one: fuse(*arms), not fuse(arms)"
 
 
 class _Fuse:
@@ -93,14 +96,27 @@ class _Recipe:
 def _arms_of(given: tuple[Any, ...]) -> Iterator[Arm]:
     for place, one in enumerate(given):
         if isinstance(one, (list, tuple)) and any(isinstance(result, Arm) for result in one):
-            raise TypeError("arms must be given one by one: fuse(*arms), not fuse(arms)")
+            raise TypeError(_ONE_BY_ONE)
         if isinstance(one, Arm):
             yield one
         elif isinstance(one, Mapping):
             for name, source in one.items():
                 yield Arm(name, source)
+        elif isinstance(one, GeneratorType):
+            results: Any = _results(one)
+            results.__name__ = one.__name__  # the name of its thread
+            yield Arm(str(place), results)
         else:
             yield Arm(str(place), one)
+
+
+def _results(given: Generator[Any]) -> Iterator[Any]:
+    """Give what a generator does, unless that is arms: to look at it before it is read would start it."""
+    with closing(given):
+        for result in given:
+            if isinstance(result, Arm):
+                raise TypeError(_ONE_BY_ONE)
+            yield result
 
 
 @aiostream.operator
@@ -120,14 +136,23 @@ async def settled_hits(source: AsyncIterable[Snapshot]) -> AsyncIterator[FusedHi
         source: The snapshots of one fusion: a stream of them, or an open `Fusion`.
 
     Raises:
+        ValueError: While iterating: `source` yields snapshots of several fusions, which have no common order.
         TypeError: While iterating: `source` yields something else.
     """
     given = 0
+    last: Snapshot | None = None
     async with aiostream.streamcontext(source) as snapshots:
         async for snapshot in snapshots:
             if not isinstance(snapshot, Snapshot):
                 raise TypeError(f"source must yield snapshots of a fusion, not {snapshot!r}")
+            if last is not None and not _follows(snapshot, last, given):
+                raise ValueError("source must yield the snapshots of one fusion, in their order")
             certain = len(snapshot.hits) if snapshot.final else snapshot.settled or 0
             for hit in snapshot.hits[given:certain]:
                 yield hit  # noqa: ASYNC119 - no scope is open here, and aiostream closes what it reads
-            given = max(given, certain)
+            given, last = certain, snapshot
+
+
+def _follows(snapshot: Snapshot, last: Snapshot, given: int) -> bool:
+    """Return whether a snapshot may be a later one of the same fusion, of which some hits have been given."""
+    return not last.final and last.seq < snapshot.seq and last.ids[:given] == snapshot.ids[:given]

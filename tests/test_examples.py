@@ -259,7 +259,6 @@ def test_fastapi_stream_sends_lines_and_stops_for_clients_that_leave() -> None:
         "  final: full text exhausted, vectors exhausted, remote deadline",
         "stopped at the deadline: beetles",
     ]
-    assert at > 5  # there were lines in between
     assert lines[at + 1].startswith("  birds ")
     assert lines[at + 3 :] == ["stopped as the client left: birds", "a query without words: 422"]
 

@@ -1,6 +1,7 @@
 """The commands that index and search: options in, exit code out."""
 
 # No `from __future__ import annotations`: typer reads the annotations of commands while it runs.
+import os
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -26,11 +27,16 @@ def demo(
         bool,
         Option("--serve", help="Serve a page to search it yourself, with arms slow enough to watch."),
     ] = False,
-    port: Annotated[int, Option(min=0, max=65535, help="With --serve: where; 0 for a free port.")] = 8000,
+    port: Annotated[
+        int | None,
+        Option(min=0, max=65535, help="With --serve: where; 0 for a free port.", show_default="8000"),
+    ] = None,
 ) -> None:
     """Take the tour."""
     if on_page:
-        finish(partial(serve_demo, port))
+        finish(lambda: serve_demo(8000 if port is None else port, options.token_in(None, os.environ)))
+    if port is not None:
+        raise BadParameter("it needs --serve", param_hint="'--port'")
     finish_async(run_demo)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rrf_stream import Pipeline
 from rrf_stream.cli import _screens as screens
-from rrf_stream.cli._files import opened
+from rrf_stream.cli._files import CommandError, opened
 from rrf_stream.cli._search import retrievers_of
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Service", "Transport", "serve"]
 
-_EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - named to be told apart
 _NAMES = {"lexical": "the full-text index", "dense": "the vector index", "graph": "the link graph"}
 
 
@@ -38,9 +37,6 @@ class Service:
         allowed_hosts: Names by which clients call this machine, beside `host`.
         timeout: Seconds that a search has if the call does not say.
         about: What there is to find; empty for the name of the file.
-
-    Raises:
-        ValueError: It would be served on every address, and there is no name by which clients may call it.
     """
 
     transport: Transport
@@ -50,18 +46,13 @@ class Service:
     timeout: float
     about: str
 
-    def __post_init__(self) -> None:
-        if self.host in _EVERYWHERE and not self.allowed_hosts:
-            raise ValueError(
-                f"{self.host!r} is every address of this machine: say with --allow-host how clients call it"
-            )
-
 
 async def serve(service: Service, *, db: Path) -> int:
-    """Serve an index until its client leaves, or a signal comes; return 0.
+    """Serve an index until its client leaves, or SIGTERM comes; return 0.
 
     Raises:
-        CommandError: There is no index, or it cannot be opened.
+        CommandError: There is no index, or it cannot be opened; or clients would call it by no fit name.
+        OSError: The port is taken, or standard input or output is closed.
         MissingExtraError: The library mcp is not installed, or wordllama.
     """
     # Only here, as it takes a second to import, and the other commands do not need it.
@@ -82,11 +73,14 @@ async def serve(service: Service, *, db: Path) -> int:
             screens.note(f"{what} over standard input and output")
             await serve_stdio(server)
             return 0
-        await serve_http(
-            server,
-            host=service.host,
-            port=service.port,
-            allowed_hosts=service.allowed_hosts,
-            on_ready=lambda url: screens.note(f"{what} at {url}; Ctrl-C ends it"),
-        )
+        try:
+            await serve_http(
+                server,
+                host=service.host,
+                port=service.port,
+                allowed_hosts=service.allowed_hosts,
+                on_ready=lambda url: screens.note(f"{what} at {url}; Ctrl-C ends it"),
+            )
+        except ValueError as error:
+            raise CommandError(f"--host and --allow-host: {error}", code=2) from error
     return 0

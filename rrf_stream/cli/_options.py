@@ -15,7 +15,6 @@ __all__ = ["ARMS", "LogLevel", "Until", "arm_weights", "seconds", "settle_of", "
 
 ARMS = ("lexical", "dense", "graph")
 """The retrievers of an index, in the order in which they are declared."""
-_SHORTEST_TOKEN = 16
 
 
 class Until(StrEnum):
@@ -104,23 +103,17 @@ def token_in(file: Path | None, environment: Mapping[str, str]) -> str | None:
     It is no option of its own, as other users of a machine see the arguments of every process.
 
     Raises:
-        ValueError: The file cannot be read, or the token is too short to be one.
+        ValueError: The file cannot be read.
     """
     if file is None:
         token = environment.get("RRF_STREAM_TOKEN")
-        if token is None:
-            return None
-        where = "RRF_STREAM_TOKEN"
-    else:
-        where = str(file)
-        try:
-            token = file.read_text("utf-8")
-        except OSError as error:
-            raise ValueError(f"{where}: {error.strerror}") from None
-    token = token.strip()
-    if len(token) < _SHORTEST_TOKEN:
-        raise ValueError(f"{where}: a token must have at least {_SHORTEST_TOKEN} characters")
-    return token
+        return None if token is None else token.strip()
+    try:
+        return file.read_text("utf-8").strip()
+    except OSError as error:
+        raise ValueError(f"{file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{file}: it is no UTF-8 text") from None
 
 
 def _weight(name: str, text: str) -> float:

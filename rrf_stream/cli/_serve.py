@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -14,8 +12,9 @@ from rrf_stream.cli import _screens as screens
 from rrf_stream.cli import _words as words
 from rrf_stream.cli._cache import python_index
 from rrf_stream.cli._files import CommandError, opened, reason_of
+from rrf_stream.cli._logging import log_to_stderr
 from rrf_stream.cli._paced import NOTE
-from rrf_stream.cli._serving import IN_WORKER, Serving, app_of, hand_down
+from rrf_stream.cli._serving import IN_WORKER, Serving, app_of, handed_down
 
 __all__ = ["serve", "serve_demo"]
 
@@ -34,20 +33,18 @@ def serve(serving: Serving) -> int:
     app: Any = app_of(serving)
     if not serving.is_local and serving.token is None:
         screens.note(f"rrf-stream: there is no token, so whoever can reach {serving.host} can search")
+    log_to_stderr(serving.log_level)
     with ExitStack() as stack:
         if serving.workers > 1:
             app = IN_WORKER
-            hand_down(serving)
-            # Without it each worker would count for itself.
-            os.environ.setdefault(
-                "PROMETHEUS_MULTIPROC_DIR", stack.enter_context(tempfile.TemporaryDirectory())
-            )
+            stack.enter_context(handed_down(serving))
         try:
             web.serve(
                 app,
                 host=serving.host,
                 port=serving.port,
                 workers=serving.workers,
+                behind_proxy=serving.behind_proxy,
                 log_level=serving.log_level,
                 on_start=lambda url: screens.write(f"{url} is open; Ctrl-C ends it"),
             )
@@ -58,15 +55,16 @@ def serve(serving: Serving) -> int:
     return 0
 
 
-def serve_demo(port: int) -> int:
+def serve_demo(port: int, token: str | None) -> int:
     """Serve the documentation of Python, by arms that are slow enough to be watched; return 0.
 
     Raises:
         CommandError: As for `serve`; or there is no folder to keep the index in.
         MissingExtraError: As for `serve`.
     """
-    db = anyio.run(_demo_index)
-    return serve(Serving(db=str(db), is_paced=True, port=port, title="Python's documentation", note=NOTE))
+    db = str(anyio.run(_demo_index))
+    title = "Python's documentation"
+    return serve(Serving(db=db, is_paced=True, port=port, token=token, title=title, note=NOTE))
 
 
 async def _check(db: Path) -> None:

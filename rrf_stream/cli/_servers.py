@@ -27,7 +27,10 @@ AllowedHosts = Annotated[
 ]
 
 
-@app.command(help=help_.SERVE, epilog=f"Exit codes: 0 it was told to end; 1 the port is taken; {help_.CODES}")
+@app.command(
+    help=help_.SERVE,
+    epilog=f"Exit codes: 0 it was told to end; 1 the port is taken; 3 it could not start; {help_.CODES}",
+)
 def serve(
     *,
     target: Annotated[str | None, Argument(metavar="MODULE:NAME", help="A pipeline.")] = None,
@@ -56,6 +59,9 @@ def serve(
         list[str] | None,
         Option(metavar="ORIGIN", help="An origin whose pages may read the answers. Repeat it for several."),
     ] = None,
+    behind_proxy: Annotated[
+        bool, Option("--behind-proxy", help="A proxy on this machine says who the clients are.")
+    ] = False,
     title: Annotated[str, Option(help="What the page is called.")] = "Search",
     log_level: Annotated[
         options.LogLevel, Option(help="What is logged on standard error; info has every request.")
@@ -80,6 +86,7 @@ def serve(
         token=token,
         hosts=tuple(allow_host or ()),
         origins=tuple(cors_origin or ()),
+        behind_proxy=behind_proxy,
         title=title,
         log_level=log_level,
     )
@@ -97,8 +104,14 @@ def mcp(
         Transport,
         Option(help="stdio serves the program that starts this one; http serves any over the network."),
     ] = Transport.STDIO,
-    host: Host = "127.0.0.1",
-    port: Port = 8000,
+    host: Annotated[
+        str | None,
+        Option(metavar="ADDRESS", help="The address to listen at, for http.", show_default="127.0.0.1"),
+    ] = None,
+    port: Annotated[
+        int | None,
+        Option(min=0, max=65535, help="The port, for http; 0 for a free one.", show_default="8000"),
+    ] = None,
     allow_host: AllowedHosts = None,
     timeout: Annotated[
         float | None,
@@ -114,9 +127,15 @@ def mcp(
     ] = "",
 ) -> None:
     """Serve an index to language models."""
-    service = partial(Service, transport=transport, host=host, port=port, timeout=timeout or 5.0, about=about)
-    try:
-        served = service(allowed_hosts=tuple(allow_host or ()))
-    except ValueError as error:
-        raise BadParameter(str(error), param_hint="'--host'") from None
-    finish_async(partial(serve_mcp, served, db=db))
+    given = {"--host": host, "--port": port, "--allow-host": allow_host}
+    if transport is not Transport.HTTP and (needless := [name for name in given if given[name] is not None]):
+        raise BadParameter(f"only --transport http takes {' and '.join(needless)}")
+    service = Service(
+        transport=transport,
+        host="127.0.0.1" if host is None else host,
+        port=8000 if port is None else port,
+        allowed_hosts=tuple(allow_host or ()),
+        timeout=timeout or 5.0,
+        about=about,
+    )
+    finish_async(partial(serve_mcp, service, db=db))

@@ -8,7 +8,8 @@ import ipaddress
 import json
 import os
 import sys
-from contextlib import asynccontextmanager
+import tempfile
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,19 +18,21 @@ from typing import TYPE_CHECKING, Any
 from rrf_stream import Pipeline
 from rrf_stream.cli import _words as words
 from rrf_stream.cli._files import CommandError, opened
+from rrf_stream.cli._logging import log_to_stderr
 from rrf_stream.cli._paced import slowed
 from rrf_stream.cli._search import retrievers_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from rrf_stream import FusedHit
 
-__all__ = ["IN_WORKER", "Serving", "app_in_worker", "app_of", "hand_down"]
+__all__ = ["IN_WORKER", "Serving", "app_in_worker", "app_of", "handed_down"]
 
 IN_WORKER = f"{__name__}:app_in_worker"
 """Where a worker process finds what makes its application."""
 _HANDED_DOWN = "RRF_STREAM_SERVING"
+_COUNTS = "PROMETHEUS_MULTIPROC_DIR"
 _BUDGET = 1.0
 """Seconds that a search of an index takes at most, unless its client says otherwise."""
 _EXCERPT = 400
@@ -53,6 +56,7 @@ class Serving:
         token: What every request must have; None for nothing.
         hosts: Names under which the server answers, beside local ones at a local address.
         origins: Origins whose pages may read the answers.
+        behind_proxy: Whether a proxy on this machine says who the clients are.
         title: What the page is called.
         note: A sentence for the users of the page.
         log_level: What is logged on standard error, as uvicorn has it.
@@ -70,6 +74,7 @@ class Serving:
     token: str | None = None
     hosts: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
+    behind_proxy: bool = False
     title: str = "Search"
     note: str = ""
     log_level: str = "warning"
@@ -94,41 +99,53 @@ def app_of(serving: Serving) -> Any:
     """Return the application.
 
     Raises:
-        CommandError: The target is no pipeline.
+        CommandError: The target is no pipeline, or something cannot be served as it is asked for.
         MissingExtraError: A library of the extra `web` is not installed.
     """
     from rrf_stream import web  # noqa: PLC0415 - only who serves needs its libraries
 
-    create = partial(
-        web.create_app,
-        limits=web.Limits(
-            timeout=serving.timeout,
-            searches=serving.searches,
-            searches_per_client=serving.searches_per_client,
-        ),
-        token=serving.token,
-        hosts=serving.names,
-        cors_origins=serving.origins,
-        title=serving.title,
-        note=serving.note,
-    )
     if serving.target is None:
         index = partial(_pipeline_of, Path(serving.db or ""), is_paced=serving.is_paced)
-        return create(index, present=_with_excerpt)
+        create = partial(web.create_app, index, present=_with_excerpt)
+    else:
+        create = partial(web.create_app, _named(serving.target))
     try:
-        return create(_named(serving.target))
-    except TypeError as error:
-        raise CommandError(f"{words.visible(serving.target)}: {error}", code=2) from error
+        return create(
+            limits=web.Limits(
+                timeout=serving.timeout,
+                searches=serving.searches,
+                searches_per_client=serving.searches_per_client,
+            ),
+            token=serving.token,
+            hosts=serving.names,
+            cors_origins=serving.origins,
+            title=serving.title,
+            note=serving.note,
+        )
+    except (TypeError, ValueError) as error:
+        raise CommandError(words.visible(str(error)), code=2) from error
 
 
-def hand_down(serving: Serving) -> None:
-    """Tell the worker processes that this one will start what they serve."""
-    os.environ[_HANDED_DOWN] = json.dumps(dataclasses.asdict(serving))
+@contextmanager
+def handed_down(serving: Serving) -> Iterator[None]:
+    """Tell the worker processes that this one starts in the block what they serve, and where to count."""
+    with ExitStack() as stack:
+        told = {_HANDED_DOWN: json.dumps(dataclasses.asdict(serving))}
+        if _COUNTS not in os.environ:  # without it each worker would count for itself
+            told[_COUNTS] = stack.enter_context(tempfile.TemporaryDirectory())
+        os.environ.update(told)
+        try:
+            yield
+        finally:
+            for name in told:
+                del os.environ[name]
 
 
 def app_in_worker() -> Any:
-    """Return the application of a worker process."""
-    return app_of(Serving(**json.loads(os.environ[_HANDED_DOWN])))
+    """Return the application of a worker process; what the process starts does not inherit the token."""
+    serving = Serving(**json.loads(os.environ.pop(_HANDED_DOWN)))
+    log_to_stderr(serving.log_level)
+    return app_of(serving)
 
 
 @asynccontextmanager
@@ -164,7 +181,7 @@ def _named(target: str) -> Any:
     try:
         found: Any = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        if error.name is None or not module_name.startswith(error.name):
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise  # the module is there, and lacks another
         raise CommandError(f"{shown}: there is no module {words.visible(error.name)}", code=2) from error
     for name in path.split("."):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from rrf_stream import Hit
@@ -23,7 +24,7 @@ def from_haystack(retriever: Any, /, **run_kwargs: Any) -> Callable[[str], Any]:
         run_kwargs: What it is called with beside the query.
 
     Raises:
-        TypeError: It has no `run`.
+        TypeError: It has no `run`, or one without a `query`, or is a class.
     """
 
     def asked(query: str) -> dict[str, Any]:
@@ -40,18 +41,22 @@ def two_ways(retriever: Any, parameters: Callable[[Any], dict[str, Any]]) -> Two
         parameters: Makes of what is asked the parameters of that.
 
     Raises:
-        TypeError: It has none.
+        TypeError: It has none, or one without a `query`, or is a class.
     """
-    if not callable(getattr(retriever, "run", None)):
+    if isinstance(retriever, type) or not callable(getattr(retriever, "run", None)):
         raise TypeError(f"a retriever must be one of Haystack, with a run method, not {retriever!r}")
+    if "query" not in getattr(retriever, "__haystack_input__", ("query",)):  # only components have that
+        raise TypeError(f"a retriever must have a run method with a query, unlike that of {retriever!r}")
+    asynchronous = partial(_run_async, retriever, parameters) if hasattr(retriever, "run_async") else None
+    return TwoWays(blocking=partial(_run, retriever, parameters), asynchronous=asynchronous)
 
-    def run(asked: Any) -> list[Hit]:
-        return _hits(retriever.run(**parameters(asked)))
 
-    async def run_async(asked: Any) -> list[Hit]:
-        return _hits(await retriever.run_async(**parameters(asked)))
+def _run(retriever: Any, parameters: Callable[[Any], dict[str, Any]], asked: Any) -> list[Hit]:
+    return _hits(retriever.run(**parameters(asked)))
 
-    return TwoWays(blocking=run, asynchronous=run_async if hasattr(retriever, "run_async") else None)
+
+async def _run_async(retriever: Any, parameters: Callable[[Any], dict[str, Any]], asked: Any) -> list[Hit]:
+    return _hits(await retriever.run_async(**parameters(asked)))
 
 
 def _hits(result: Mapping[str, Any]) -> list[Hit]:

@@ -9,11 +9,23 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack
 
 from anyio.from_thread import start_blocking_portal
 
 from rrf_stream import Arm, Breaker, FusionOptions, Hedging, Hit, Pipeline, Snapshot
+
+T = TypeVar("T")
+
+
+def wait_for(search: Callable[[], Awaitable[T]]) -> T:
+    """Return what a search gives, in code that waits for it; an event loop that runs there is held up.
+
+    The search has an event loop in a thread of its own: one may run here, and if none does, asyncio's
+    state stays as it is. It sees the context variables of the caller.
+    """
+    with start_blocking_portal("asyncio", name="rrf_stream.wait_for") as portal:
+        return portal.call(search)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +68,11 @@ class TwoWays:
 class TwoWayPipeline:
     """A pipeline that both kinds of code search with, so that what it knows of its arms is all in one place.
 
+    A copy, also one by pickle, is made of the same arguments, and has not seen any searches.
+
     Args:
-        ways: The retrievers by arm name. They give complete lists, which are read to their ends.
-        weights: By arm name; 1 if not given.
+        ways: The retrievers by arm name, at least one. They give complete lists, which are read to the end.
+        weights: By arm name; 1 if not given. Not all are 0.
         breaker: As for `Pipeline`.
         hedging: As for `Pipeline`.
         options: As for `Pipeline`, without `key`.
@@ -79,6 +93,9 @@ class TwoWayPipeline:
     ) -> None:
         if "key" in options:
             raise TypeError("key must not be given: results are told apart by the ids of the framework")
+        if not ways:
+            raise ValueError("retrievers must have at least one")
+        self._made_of = {"ways": ways, "weights": weights, "breaker": breaker, "hedging": hedging, **options}
         weights = {} if weights is None else weights
         for name in weights:
             if name not in ways:
@@ -87,6 +104,14 @@ class TwoWayPipeline:
             Arm(name, each.answer, weight=weights.get(name, 1.0), window=None) for name, each in ways.items()
         ]
         self._pipeline = Pipeline(arms, breaker=breaker, hedging=hedging, **options)
+        if not any(arm.weight for arm in arms):
+            raise ValueError(f"the weights of the retrievers must not all be 0, as are {weights!r}")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self._made_of
+
+    def __setstate__(self, made_of: dict[str, Any]) -> None:
+        TwoWayPipeline.__init__(self, **made_of)
 
     async def search(self, query: Any, **options: Unpack[FusionOptions]) -> Snapshot:
         """Return the final snapshot of one query; errors as for `Pipeline.search`."""
@@ -94,6 +119,4 @@ class TwoWayPipeline:
 
     def search_and_wait(self, query: Any, **options: Unpack[FusionOptions]) -> Snapshot:
         """Do the same in code that is not asynchronous; an event loop that runs in its thread is held up."""
-        search = partial(self._pipeline.search, Question(query=query, waits=True), **options)
-        with start_blocking_portal("asyncio", name="rrf_stream.search_and_wait") as portal:
-            return portal.call(search)
+        return wait_for(partial(self._pipeline.search, Question(query=query, waits=True), **options))

@@ -7,6 +7,7 @@ The only importer of haystack. Documents are the same if their ids are equal, wh
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Self, Unpack
 
 from rrf_stream import Breaker, FusedHit, FusionOptions, Hedging, Snapshot, fuse
@@ -36,7 +37,8 @@ class FusionJoiner:
     `DocumentJoiner` too, so whose the first weight is, depends on who is first. Use `FusionRetriever` there.
 
     Args:
-        weights: One for each list, at least 0; 1 for each if not given. With 0 a list adds no documents.
+        weights: One for each list, at least 0 and not all 0; 1 for each if there are none. With 0 a list
+            adds no documents.
         top_k: How many documents to return, at least 1; None for all.
         rank_constant: A finite number above 0.
 
@@ -48,9 +50,11 @@ class FusionJoiner:
     def __init__(
         self, *, weights: Sequence[float] | None = None, top_k: int | None = None, rank_constant: float = 60
     ) -> None:
-        lists: list[list[Document]] = [[] for _ in weights or ()]
-        fuse(lists, weights=weights, top_k=top_k, rank_constant=rank_constant)  # refuses what is wrong
-        self.weights = None if weights is None else list(weights)
+        self.weights = list(weights or ()) or None
+        lists: list[list[Document]] = [[] for _ in self.weights or ()]
+        fuse(lists, weights=self.weights, top_k=top_k, rank_constant=rank_constant)  # refuses what is wrong
+        if self.weights and not any(self.weights):
+            raise ValueError(f"weights must not all be 0, as are {weights!r}")
         self.top_k = top_k
         self.rank_constant = rank_constant
 
@@ -98,17 +102,19 @@ class FusionRetriever:
     """Asks several retrievers at the same time, and fuses what they give by reciprocal rank.
 
     A retriever that fails, or is late where there is a `timeout`, costs its own documents only; `coverage`
-    and `degraded` say so. Documents are copies: `score` is the sum of the contributions, and `meta["rrf"]`
-    has the `rank`, the `ranks` by retriever, and `normalized`, the score as a share of the highest possible.
+    and `degraded` say so. If none answered and there are no documents, `DegradedError` is raised.
+
+    Documents are copies: `score` is the sum of the contributions, and `meta["rrf"]` has the `rank`, the
+    `ranks` by retriever, and `normalized`, the score as a share of the highest possible.
 
     `run_async` asks a retriever that has a `run_async` on the event loop, and any other in a thread. `run`
     asks all of them in threads, by their own `run`. It may be called where an event loop runs, which it
-    then holds up.
+    then holds up. Both warm up the retrievers first, which those that are warm must not mind.
 
     Args:
-        retrievers: By arm name, components, or anything that has a `run` with a `query`, and maybe a
-            `run_async`, that give `{"documents": [...]}`, best first. Their order decides ties.
-        weights: At least 0, by arm name; 1 if not given.
+        retrievers: By arm name, at least one; components, or anything that has a `run` with a `query`, and
+            maybe a `run_async`, that give `{"documents": [...]}`, best first. Their order decides ties.
+        weights: At least 0 and not all 0, by arm name; 1 if not given.
         breaker: When a retriever that fails again and again is left alone; see `Pipeline`. Neither this
             nor hedging can be saved with a pipeline of Haystack.
         hedging: When a retriever that is late is asked a second time; see `Pipeline`.
@@ -131,9 +137,9 @@ class FusionRetriever:
     ) -> None:
         if not isinstance(retrievers, Mapping):
             raise TypeError(f"retrievers must be a mapping of names to retrievers, not {retrievers!r}")
-        self.retrievers = dict(retrievers)
+        self._retrievers = dict(retrievers)
         self._pipeline = TwoWayPipeline(
-            {name: two_ways(retriever, dict) for name, retriever in self.retrievers.items()},
+            {name: two_ways(retriever, dict) for name, retriever in self._retrievers.items()},
             weights=weights,
             breaker=breaker,
             hedging=hedging,
@@ -145,6 +151,11 @@ class FusionRetriever:
             **{name: policy for name, policy in policies.items() if policy is not None},
             **options,
         }
+
+    @property
+    def retrievers(self) -> Mapping[str, Any]:
+        """The retrievers by arm name, to be read only: the fusion is made of them."""
+        return MappingProxyType(self._retrievers)
 
     @component.output_types(documents=list[Document], coverage=dict[str, Any], degraded=bool)
     def run(
@@ -167,9 +178,11 @@ class FusionRetriever:
             `degraded`, whether one of them did not answer in full.
 
         Raises:
+            DegradedError: No retriever answered, and there are no documents.
             ValueError: `top_k` is below 1.
             TypeError: `top_k` is no whole number.
         """
+        self.warm_up()
         asked = _asked(query, filters, top_k_per_retriever)
         return _answer(self._pipeline.search_and_wait(asked, **_limit(top_k)))
 
@@ -182,6 +195,7 @@ class FusionRetriever:
         top_k: int | None = None,
     ) -> dict[str, Any]:
         """Do the same as `run` on the event loop."""
+        await self.warm_up_async()
         asked = _asked(query, filters, top_k_per_retriever)
         return _answer(await self._pipeline.search(asked, **_limit(top_k)))
 
@@ -248,6 +262,8 @@ def _fused(hit: FusedHit) -> Document:
 
 
 def _answer(final: Snapshot) -> dict[str, Any]:
+    if not final.hits and not final.coverage.answered:  # nobody can see in an empty list what is missing
+        final.raise_for_coverage()
     told = replace(final, hits=()).to_dict()
     return {
         "documents": [_fused(hit) for hit in final.hits],

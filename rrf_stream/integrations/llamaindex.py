@@ -6,6 +6,7 @@ The only importer of llama_index. Nodes are the same document if their ids are e
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Unpack
 
 from rrf_stream import Breaker, FusionOptions, Hedging, Hit, Snapshot
@@ -81,15 +82,16 @@ class FusionRetriever(BaseRetriever):
     runs, which it then holds up.
 
     Args:
-        retrievers: In a list, where the arms are named `retriever_0`, `retriever_1`, ..., or by arm name.
-            Their order decides ties. Each gives its nodes best first.
+        retrievers: At least one; in a list, where the arms are named `retriever_0`, `retriever_1`, ..., or
+            by arm name. Their order decides ties. Each gives its nodes best first.
         similarity_top_k: How many nodes to return, at least 1; may be set later.
-        retriever_weights: One for each retriever, at least 0; 1 for each if not given.
+        retriever_weights: One for each retriever, at least 0 and not all 0; 1 for each if not given.
         llm: For callers of `QueryFusionRetriever`; not used, as no queries are generated.
         query_gen_prompt: The same.
         mode: For callers of `QueryFusionRetriever`; must be "reciprocal_rerank".
         num_queries: The same; must be 1.
-        use_async: The same; must be True, as all retrievers are always asked at the same time.
+        use_async: For callers of `QueryFusionRetriever`; not used, as all retrievers are always asked at the
+            same time.
         verbose: As for every retriever.
         callback_manager: As for every retriever.
         objects: As for every retriever.
@@ -115,7 +117,7 @@ class FusionRetriever(BaseRetriever):
         query_gen_prompt: str | None = None,  # noqa: ARG002
         mode: str = _MODE,
         num_queries: int = 1,
-        use_async: bool = True,
+        use_async: bool = True,  # noqa: ARG002
         verbose: bool = False,
         callback_manager: CallbackManager | None = None,
         objects: list[IndexNode] | None = None,
@@ -128,8 +130,6 @@ class FusionRetriever(BaseRetriever):
             raise ValueError(f"mode must be {_MODE!r}, the only one that goes by rank, not {mode!r}")
         if num_queries != 1:
             raise ValueError(f"num_queries must be 1, as no queries are generated here, not {num_queries!r}")
-        if use_async is not True:
-            raise ValueError(f"use_async must be True, as all are asked at the same time, not {use_async!r}")
         if "top_k" in options:
             raise TypeError("top_k must not be given: similarity_top_k says how many nodes to return")
         options["top_k"] = similarity_top_k
@@ -177,17 +177,21 @@ def from_llamaindex(retriever: BaseRetriever) -> Callable[[QueryType], Any]:
 def _two_ways(retriever: BaseRetriever) -> TwoWays:
     if not isinstance(retriever, BaseRetriever):
         raise TypeError(f"a retriever must be one of LlamaIndex, a BaseRetriever, not {retriever!r}")
-
-    def retrieve(query: QueryType) -> list[Hit]:
-        return _hits(retriever.retrieve(query))
-
-    async def aretrieve(query: QueryType) -> list[Hit]:
-        return _hits(await retriever.aretrieve(query))
-
     # What a class that does not override them inherits would call `_retrieve` on the event loop.
     inherited = (BaseRetriever._aretrieve, BaseRetriever.aretrieve)  # noqa: SLF001 - made to be overridden
     blocks = (type(retriever)._aretrieve, type(retriever).aretrieve) == inherited  # noqa: SLF001
-    return TwoWays(blocking=retrieve, asynchronous=None if blocks else aretrieve)
+    return TwoWays(
+        blocking=partial(_retrieve, retriever),
+        asynchronous=None if blocks else partial(_aretrieve, retriever),
+    )
+
+
+def _retrieve(retriever: BaseRetriever, query: QueryType) -> list[Hit]:
+    return _hits(retriever.retrieve(query))
+
+
+async def _aretrieve(retriever: BaseRetriever, query: QueryType) -> list[Hit]:
+    return _hits(await retriever.aretrieve(query))
 
 
 def _hits(nodes: Sequence[NodeWithScore]) -> list[Hit]:

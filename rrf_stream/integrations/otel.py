@@ -11,9 +11,9 @@ entered, or else first read. Below it is `retrieval NAME` for each arm. That is 
 on the event loop and in threads, so the spans of an instrumented client are below that.
 
 Attributes are those of the semantic conventions for retrieval where there is one, and `rrf_stream.*`
-otherwise. None holds a query, an id or a result; what an arm raised is in the event `exception`, with its
-traceback. Only the API of OpenTelemetry is needed here: which spans are kept, and where they go, is for the
-application's SDK.
+otherwise. None holds a query, an id or a result. What an arm raised is in the event `exception`, with its
+message, whatever that quotes, and its traceback. Only the API of OpenTelemetry is needed here: which spans
+are kept, and where they go, is for the application's SDK.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class _Traced(FusionObserver):
     final snapshot has been added to it, or the reader has left.
     """
 
-    __slots__ = ("_arms", "_context", "_ended_at", "_failed", "_is_open", "_snapshots", "_span", "_tracer")
+    __slots__ = ("_arms", "_context", "_ended_at", "_is_open", "_raised", "_snapshots", "_span", "_tracer")
 
     def __init__(self, tracer: trace.Tracer, fusion: FusionStart) -> None:
         options: Any = fusion.options
@@ -119,6 +119,7 @@ class _Traced(FusionObserver):
         )
         self._context = trace.set_span_in_context(self._span)
         self._arms: dict[str, trace.Span] = {}
+        self._raised: set[str] = set()  # arms whose first error is an event already
         self._snapshots = 0
         self._ended_at: int | None = None
         self._is_open = True
@@ -134,6 +135,7 @@ class _Traced(FusionObserver):
     def attempt_failed(self, arm: str, attempt: int, error: BaseException | None) -> None:
         if error is not None:
             self._arms[arm].record_exception(error, {"rrf_stream.arm.attempt": attempt})
+            self._raised.add(arm)
 
     def arm_closed(self, arm: ArmReport, attempt: int) -> None:
         span = self._arms.get(arm.name)
@@ -142,6 +144,8 @@ class _Traced(FusionObserver):
         try:
             if span.is_recording():
                 _describe(span, arm, attempt)
+                if arm.error is not None and arm.name not in self._raised:
+                    span.record_exception(arm.error)
         finally:
             span.end()
 
@@ -220,7 +224,6 @@ def _describe(span: trace.Span, arm: ArmReport, attempt: int) -> None:
         span.set_status(trace.StatusCode.ERROR)
         if arm.error is not None:
             span.set_attribute("error.type", _name_of(type(arm.error)))
-            span.record_exception(arm.error)
 
 
 def _name_of(kind: type[BaseException]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import math
 import selectors
 import threading
@@ -33,11 +34,26 @@ class _Threads:
         """Return whether one of them works and is not stuck. Before it stops, it calls the event loop."""
         now = monotonic()
         # Such a thread has these attributes, and no other has.
-        jobs = [getattr(thread, "job", None) for thread in threading.enumerate()]
+        jobs = [getattr(thread, "job", None) for thread in _threads_there_are()]
         mine = [job for job in jobs if getattr(job, "loop", None) is loop]
         working = {job: self._since.get(job, now) for job in mine if getattr(job, "working", False)}
         self._since = WeakKeyDictionary(working)  # a thread keeps nothing of a job, and neither does this
         return any(now - since < self._patience for since in self._since.values())
+
+
+def _threads_there_are() -> list[threading.Thread]:
+    """Return all threads. Nothing is collected meanwhile.
+
+    A finaliser may join a thread, as that of an executor does, and a thread needs the lock to end that
+    `threading` holds to list them: both would wait for ever.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return threading.enumerate()
+    finally:
+        if collects:
+            gc.enable()
 
 
 class VirtualEventLoop(asyncio.SelectorEventLoop):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -12,7 +13,7 @@ from rrf_stream.errors import MissingExtraError
 from rrf_stream.web._arguments import check_names, check_seconds, check_text, check_token
 from rrf_stream.web._endpoint import FinalAnswer, SearchEndpoint
 from rrf_stream.web._events import EventStream
-from rrf_stream.web._guards import SAFE, HostGuard, SafeHeaders, TokenGuard
+from rrf_stream.web._guards import SAFE, CountedProblems, HostGuard, SafeHeaders, TokenGuard
 from rrf_stream.web._limits import Limits
 from rrf_stream.web._metrics import MEDIA_TYPE as METRICS
 from rrf_stream.web._openapi import document
@@ -38,6 +39,8 @@ __all__ = ["create_app"]
 Opened: TypeAlias = Callable[[], AbstractAsyncContextManager[Pipeline]]
 
 _STATIC = Path(__file__).parent / "static"
+_LONGEST_PING = 30.0
+"""Seconds; clients take a server that is silent for longer for dead, `rrf_stream.web.client` after 45."""
 _WORDS = {404: "there is nothing here; /openapi.json tells what there is", 405: "only GET is answered here"}
 
 
@@ -73,16 +76,19 @@ def create_app(
             arm can answer unless its breaker is open.
         token: What every request but `/healthz` must have as bearer token, or as password of any
             user, at least 16 characters; nothing.
-        hosts: The names under which the server answers, without ports; any.
+        hosts: The names under which the server answers, without ports; any. Give them also to a server
+            for this machine alone: else pages of other sites can make a name of theirs lead to it.
         cors_origins: Origins whose pages may read the answers; none.
         title: What the page is called.
         note: A sentence for the users of the page; none.
-        ping: Seconds between comments that keep a silent stream open, above 0.
-        stall: Seconds for a client to take what it is sent, above 0; then it is given up.
+        ping: Seconds between comments that keep a silent stream open, above 0 and at most 30.
+        stall: Seconds for a client to take what it is sent, above 0; then it is given up. No answer takes
+            longer than its time budget and that.
         grace: Seconds for searches and their arms to end when the server does, at least 0.
 
     Raises:
-        ValueError: An argument is out of its range.
+        ValueError: An argument is out of its range, or the pipeline has no arms, or one with a comma in
+            its name, by which nobody could ask for it.
         TypeError: An argument is of the wrong type.
         MissingExtraError: A library of the extra `web` is not installed.
     """
@@ -94,13 +100,14 @@ def create_app(
     cors_origins = check_names("cors_origins", cors_origins)
     check_text("title", title)
     check_text("note", note)
-    check_seconds("ping", ping, above=0)
+    check_seconds("ping", ping, above=0, most=_LONGEST_PING)
     check_seconds("stall", stall, above=0)
     check_seconds("grace", grace, least=0)
     known = pipeline if isinstance(pipeline, Pipeline) else None
     service = Service(known, limits=limits, probe=probe)
     payload = Payload(present=present, errors=errors)
     stream = EventStream(payload=payload, ping=ping, grace=grace, on_exit=service.close)
+    endpoint = partial(SearchEndpoint, service, stall=stall, origins=cors_origins)
     around = _Around(service, title=title, note=note, has_token=token is not None)
 
     @asynccontextmanager
@@ -122,14 +129,18 @@ def create_app(
 
     app = Starlette(
         routes=[
-            _only_get("/search", SearchEndpoint(service, FinalAnswer(payload), stall=stall)),
-            _only_get("/search/stream", SearchEndpoint(service, stream, stall=stall)),
+            _only_get("/search", endpoint(FinalAnswer(payload))),
+            _only_get("/search/stream", endpoint(stream)),
             *around.routes(),
         ],
-        middleware=_guards(token=token, hosts=hosts, cors_origins=cors_origins),
-        exception_handlers=dict.fromkeys((Refused, HTTPException, Exception), around.told),
+        middleware=[
+            Middleware(CountedProblems, count=service.metrics.refused),
+            *_guards(token=token, hosts=hosts, cors_origins=cors_origins),
+        ],
+        exception_handlers={Refused: _refused, HTTPException: _unrouted, Exception: around.broken},
         lifespan=lifespan,
     )
+    app.router.redirect_slashes = False  # it would lead to whatever the client says that this host is
     app.state.close = service.close
     return app
 
@@ -182,11 +193,24 @@ class _Around:
         )
         return _json(described)
 
-    async def told(self, _: Request, error: Exception) -> Response:
-        """Return the answer that tells of an error; were this no coroutine, it would run in a thread."""
-        status, body, headers = _problem_of(error)
-        self._service.metrics.refused(status)
-        return Response(in_json(body), status, headers, PROBLEM)
+    async def broken(self, _: Request, __: Exception) -> Response:
+        """Return the answer to a request that broke, which is sent from outside of the guards."""
+        self._service.metrics.refused(500)
+        safe = {name.decode(): value.decode() for name, value in SAFE}
+        body = problem(500, "the server could not answer this request")
+        return Response(in_json(body), 500, {"Cache-Control": "no-cache", **safe}, PROBLEM)
+
+
+# Were these no coroutines, they would run in threads.
+
+
+async def _refused(_: Request, error: Any) -> Response:
+    return Response(in_json(error.body), error.status, error.headers, PROBLEM)
+
+
+async def _unrouted(_: Request, error: Any) -> Response:
+    body = problem(error.status_code, _WORDS.get(error.status_code, error.detail))
+    return Response(in_json(body), error.status_code, error.headers, PROBLEM)
 
 
 def _only_get(path: str, endpoint: SearchEndpoint) -> Route:
@@ -231,17 +255,3 @@ def _guards(
 
 def _json(plain: Any) -> Response:
     return Response(in_json(plain), media_type="application/json")
-
-
-def _problem_of(error: Exception) -> tuple[int, dict[str, Any], dict[str, str]]:
-    """Return status, body and headers of an answer that tells of an error no more than clients may know."""
-    match error:
-        case Refused():
-            return error.status, error.body, error.headers
-        case HTTPException():
-            detail = _WORDS.get(error.status_code, error.detail)
-            return error.status_code, problem(error.status_code, detail), dict(error.headers or {})
-        case _:  # sent from outside of the guards
-            safe = {name.decode(): value.decode() for name, value in SAFE}
-            detail = "the server could not answer this request"
-            return 500, problem(500, detail), {"Cache-Control": "no-cache", **safe}

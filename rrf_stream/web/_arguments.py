@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-__all__ = ["check_count", "check_names", "check_seconds", "check_text", "check_token"]
+__all__ = ["check_count", "check_flag", "check_names", "check_seconds", "check_text", "check_token"]
 
 _SHORTEST_TOKEN = 16
 
@@ -31,14 +31,18 @@ def check_names(name: str, values: Any) -> tuple[str, ...]:
     return names
 
 
-def check_seconds(name: str, value: Any, *, above: float = -math.inf, least: float = -math.inf) -> None:
-    """Refuse what is no number of seconds above one number and at least another."""
-    wanted = f"{name} must be a number of seconds " + (
+def check_seconds(
+    name: str, value: Any, *, above: float = -math.inf, least: float = -math.inf, most: float | None = None
+) -> None:
+    """Refuse what is no finite number of seconds above one number, at least another and at most a third."""
+    wanted = f"{name} must be a finite number of seconds " + (
         f"above {above:g}" if above > least else f"of at least {least:g}"
     )
+    if most is not None:
+        wanted += f" and at most {most:g}"
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{wanted}, not {value!r}")
-    if not (value > above and value >= least):
+    if not (value > above and value >= least and value < math.inf) or (most is not None and value > most):
         raise ValueError(f"{wanted}, not {value!r}")
 
 
@@ -49,6 +53,12 @@ def check_count(name: str, value: Any, *, least: int = 1, most: int | None = Non
         raise TypeError(f"{wanted}, not {value!r}")
     if value < least or (most is not None and value > most):
         raise ValueError(f"{wanted}, not {value!r}")
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Refuse what is neither true nor false."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, not {value!r}")
 
 
 def check_token(value: Any) -> None:

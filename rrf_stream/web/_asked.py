@@ -11,9 +11,9 @@ from urllib.parse import parse_qsl
 from rrf_stream.web._limits import Limits
 from rrf_stream.web._problems import Refused
 
-__all__ = ["PARAMETERS", "Asked", "Defaults"]
+__all__ = ["Asked", "Defaults"]
 
-PARAMETERS = ("q", "timeout_ms", "top_k", "arms")
+_PARAMETERS = ("q", "timeout_ms", "top_k", "arms")
 _NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
@@ -60,6 +60,7 @@ class Asked:
         Raises:
             Refused: With status 400 and the name of the parameter that is wrong.
         """
+        _check_size(query_string, limits=limits, defaults=defaults)
         given = _parameters(query_string)
         timeout_ms = _number("timeout_ms", given, most=limits.timeout_ms)
         top_k = _number("top_k", given, most=limits.top_k)
@@ -75,6 +76,15 @@ def _wrong(parameter: str, detail: str) -> NoReturn:
     raise Refused(400, f"{parameter} {detail}", parameter=parameter)
 
 
+def _check_size(query_string: bytes, *, limits: Limits, defaults: Defaults) -> None:
+    """Refuse what no search needs before it is read, which takes time for each byte and each parameter."""
+    characters = limits.query_length + sum(len(name) + 1 for name in defaults.arms)
+    longest = 12 * characters + 1000  # four bytes of UTF-8 each, escaped; then names and numbers
+    most = 2 * len(_PARAMETERS)  # a few too many can be named as what they are
+    if len(query_string) > longest or query_string.count(b"&") >= most:
+        raise Refused(400, f"the query string must have at most {longest} bytes and {most} parameters")
+
+
 def _parameters(query_string: bytes) -> dict[str, str]:
     try:
         pairs = parse_qsl(query_string.decode("ascii"), keep_blank_values=True, errors="strict")
@@ -82,8 +92,8 @@ def _parameters(query_string: bytes) -> dict[str, str]:
         raise Refused(400, "the query string must be UTF-8, percent-encoded") from None
     given: dict[str, str] = {}
     for name, value in pairs:
-        if name not in PARAMETERS:
-            _wrong(name[:100], f"is no parameter here; there are {', '.join(PARAMETERS)}")
+        if name not in _PARAMETERS:
+            _wrong(name[:100], f"is no parameter here; there are {', '.join(_PARAMETERS)}")
         if name in given:
             _wrong(name, "must be given once")
         given[name] = value

@@ -78,19 +78,20 @@ class EventStream:
                 raise broken[0]  # for the log of the server: the client has all that it gets
 
     async def _events(self, search: Search, broken: list[Exception]) -> AsyncIterator[ServerSentEvent]:
-        last_id = 0
+        # A browser that is cut off without an id would search again by itself.
+        yield ServerSentEvent(id="0")
         try:
             async for snapshot in search.snapshots():
                 plain = self._payload.of(snapshot)
-                last_id = snapshot.seq
-                yield ServerSentEvent(in_json(plain), event="snapshot", id=str(last_id))
+                if snapshot.final:
+                    search.has_ended(snapshot)
+                yield ServerSentEvent(in_json(plain), event="snapshot", id=str(snapshot.seq))
         except ArmError as error:
             yield ServerSentEvent(in_json(failure(error)), event="error")
         except Exception as error:  # noqa: BLE001 - it is raised again once the client was told
             broken.append(error)
             detail = "the server could not go on with this search"
-            # An id also where there was no snapshot: without one, a browser would search again.
-            yield ServerSentEvent(in_json(problem(500, detail)), event="error", id=str(last_id))
+            yield ServerSentEvent(in_json(problem(500, detail)), event="error")
         else:
             last = {name: plain[name] for name in ("seq", "outcome", "elapsed")}
             yield ServerSentEvent(in_json(last), event="done")

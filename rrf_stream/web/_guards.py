@@ -6,12 +6,12 @@ import base64
 import binascii
 import hmac
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from rrf_stream.web._asgi import ASGIApp, Message, Receive, Scope, Send, send_json
 from rrf_stream.web._problems import MEDIA_TYPE, problem
 
-__all__ = ["SAFE", "HostGuard", "SafeHeaders", "TokenGuard"]
+__all__ = ["SAFE", "CountedProblems", "HostGuard", "SafeHeaders", "TokenGuard"]
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -22,10 +22,30 @@ SAFE = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
 )
 """Headers of every answer. They forbid browsers what the page does not need."""
 
 _PUBLIC = "/healthz"
+"""Whoever keeps the server running asks this by its address, and without a token."""
+
+
+class CountedProblems:
+    """Tells of every answer that is a problem, by its status."""
+
+    def __init__(self, app: ASGIApp, *, count: Callable[[int], None]) -> None:
+        self._app = app
+        self._count = count
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                types = [value for name, value in message.get("headers", ()) if name == b"content-type"]
+                if types == [MEDIA_TYPE.encode()]:
+                    self._count(message["status"])
+            await send(message)
+
+        await self._app(scope, receive, send_counted)
 
 
 class SafeHeaders:
@@ -50,6 +70,7 @@ class HostGuard:
     """Answers only under names that the server is meant to have.
 
     Without it, a page of another site could make its own name lead here, and read what is answered.
+    Under any name everybody may ask whether the server is alive.
     """
 
     def __init__(self, app: ASGIApp, *, hosts: Iterable[str]) -> None:
@@ -57,7 +78,8 @@ class HostGuard:
         self._hosts = frozenset(host.lower() for host in hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or _host_in(scope["headers"]) in self._hosts:
+        is_free = scope["type"] != "http" or _path_in(scope) == _PUBLIC
+        if is_free or _host_in(scope["headers"]) in self._hosts:
             await self._app(scope, receive, send)
         else:
             await _refuse(send, 421, "this server does not answer under that name")

@@ -44,8 +44,6 @@ class Limits:
             value = getattr(self, field.name)
             if field.name == "timeout":
                 check_seconds("timeout", value, least=0.001)  # clients count milliseconds
-                if value == math.inf:
-                    raise ValueError(f"timeout must be a finite number of seconds, not {value!r}")
             elif not (field.name == "arms" and value is None):
                 check_count(field.name, value)
 
@@ -56,7 +54,7 @@ class Limits:
 
 
 class Admission:
-    """Who may search now. Asked before anything else is done for a request, so a refusal costs nothing."""
+    """Who may search now. Asked as soon as a request is read, and before any arm is: refusals cost little."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -67,6 +65,15 @@ class Admission:
     def __len__(self) -> int:
         """Return how many searches are under way."""
         return len(self._under_way)
+
+    def check_open(self) -> None:
+        """Refuse everybody once the server is about to end.
+
+        Raises:
+            Refused: It is.
+        """
+        if self.is_closed:
+            raise Refused(503, "the server is shutting down", headers={"Retry-After": "1"})
 
     @contextmanager
     def admit(self, client: str, *, now: float, timeout: float) -> Iterator[None]:
@@ -79,10 +86,9 @@ class Admission:
 
         Raises:
             Refused: There is no room, or the server is about to end. It says when there will be room:
-                at the latest when the first of the searches that take it has spent its time.
+                when the first of the searches that take it has spent its time, unless its client is slow.
         """
-        if self.is_closed:
-            raise Refused(503, "the server is shutting down", headers={"Retry-After": "1"})
+        self.check_open()
         if len(self._under_way) >= self._limits.searches:
             ends = [end for _, end in self._under_way]
             raise Refused(

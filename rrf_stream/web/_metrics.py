@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
+from typing import Literal
 
 from rrf_stream import Snapshot
 from rrf_stream.errors import MissingExtraError
@@ -42,7 +44,7 @@ class Metrics:
         )
         self._searches = Counter(
             "rrf_stream_searches",
-            "Searches by how they ended; left: the client went away before that.",
+            "Searches by how they ended; left: the client went away before; broken: the server failed.",
             ["outcome"],
             registry=registry,
         )
@@ -84,9 +86,9 @@ class Metrics:
         if elapsed > timeout + _LATE:
             self._overruns.inc()
 
-    def left(self) -> None:
-        """Take note of a search whose client went away before it had its final snapshot."""
-        self._searches.labels("left").inc()
+    def unanswered(self, outcome: Literal["left", "broken"]) -> None:
+        """Take note of a search whose client did not get its final snapshot, and why not."""
+        self._searches.labels(outcome).inc()
 
     def refused(self, status: int) -> None:
         """Take note of a request that got a problem for an answer."""
@@ -95,7 +97,22 @@ class Metrics:
     def text(self) -> bytes:
         """Return all of it in the text format of Prometheus."""
         registry = self._registry
-        if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+        if folder := os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+            _forget_the_dead(Path(folder))
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         return generate_latest(registry)
+
+
+def _forget_the_dead(folder: Path) -> None:
+    """Remove what processes that are gone said of now: whoever was killed could not take it back."""
+    if os.name != "posix":
+        return  # elsewhere nobody can ask without harm whether a process is alive
+    for path in folder.glob("gauge_live*_*.db"):
+        pid = path.stem.rpartition("_")[2]
+        try:
+            os.kill(int(pid), 0)
+        except ProcessLookupError:
+            path.unlink(missing_ok=True)
+        except (PermissionError, ValueError):
+            continue  # of another user, or none of ours

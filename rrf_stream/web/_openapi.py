@@ -13,7 +13,10 @@ __all__ = ["document"]
 
 _JSON = "application/json"
 _NO_SUCH = {405: "Only GET is answered."}
-_WRONG = {400: "A parameter is wrong, and is named."} | _NO_SUCH
+_WRONG = {
+    400: "A parameter is wrong, and is named, or the query string is.",
+    403: "A page of another site asks, which is none of those that may.",
+} | _NO_SUCH
 _NOT_NOW = "The server starts or ends; Retry-After says when to try again."
 _BUSY = {
     429: "As many searches of this client are under way as may; Retry-After says when there is room.",
@@ -247,7 +250,7 @@ def _stream(parameters: list[dict[str, Any]]) -> dict[str, Any]:
     }
     answer = {
         "description": "Server-sent events: a `snapshot`, with its number as id, whenever the answer got "
-        "better, and at last `done`, or `error` with a problem.",
+        "better, and at last `done`, or `error` with a problem. An id comes first, without any event.",
         "content": {"text/event-stream": {"schema": _EVENTS}},
     }
     responses = _responses(answer, _WRONG | _BUSY)

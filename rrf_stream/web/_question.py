@@ -72,19 +72,21 @@ def _checked_url(url: str) -> tuple[str, str, str]:
     """Return an address without a slash at its end, the same without a password, and its host."""
     wanted = "url must be an address like 'http://127.0.0.1:8000'"
     if not isinstance(url, str):
-        raise TypeError(f"{wanted}, not {url!r}")
+        raise TypeError(f"{wanted}, not of type {type(url).__name__}")
     try:
         parts = urlsplit(url)
         host = parts.hostname
         _ = parts.port
-    except ValueError as error:
-        raise ValueError(f"{wanted}: {error}") from error
+    except ValueError:
+        raise ValueError(wanted) from None  # it quotes the address, perhaps with a password
+    if not parts.netloc:
+        raise ValueError(wanted)  # any part of it may be one
     shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
     clean = url.isprintable() and not any(map(str.isspace, url))
     if parts.scheme not in {"http", "https"} or not host or not clean:
         raise ValueError(f"{wanted}, not {shown!r}")
     if parts.query or parts.fragment:
-        raise ValueError(f"{wanted}, with nothing but a path after it, not {shown!r} and more")
+        raise ValueError(f"{wanted}, with nothing but a path after it")
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}", shown, host
 
 

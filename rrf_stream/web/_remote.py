@@ -10,7 +10,7 @@ import ssl
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import suppress
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import anyio
 
@@ -29,9 +29,10 @@ except ImportError as error:
 
 __all__ = ["check_client", "read"]
 
-_TIMES = httpx.Timeout(connect=5, read=45, write=5, pool=5)  # a server is never silent for more than 15 s
+_TIMES = httpx.Timeout(connect=5, read=45, write=5, pool=5)  # `ping` is 30 s at most
 _CLOSING = 2.0  # seconds; to close a connection waits for nobody, so this is never reached
 _LONGEST_PROBLEM = 65_536
+_LONGEST_EVENT = 16_000_000
 
 
 def check_client(client: Any) -> None:
@@ -67,6 +68,7 @@ class _Answer:
         self._client = client or _client_for(question)
         self._response: httpx.Response | None = None
         self._parts: AsyncIterator[Any] | None = None  # of the response, while it is read
+        self._body: _Bounded | None = None
         self._has_final = False
 
     async def ask(self, query: str) -> None:
@@ -96,6 +98,9 @@ class _Answer:
                 " as rrf_stream.web gives it",
                 status=response.status_code,
             )
+        if response.headers.get("content-encoding", "identity") != "identity":
+            raise RemoteError(f"{question.shown} compressed its answer, which was not asked for")
+        response.stream = self._body = _Bounded(cast("httpx.AsyncByteStream", response.stream))
         self._parts = EventSource(response).aiter_sse()
 
     async def _refusal(self, response: httpx.Response, kind: str) -> RemoteError:
@@ -124,10 +129,13 @@ class _Answer:
         """
         shown = self._question.shown
         try:
-            while self._parts is not None:
+            while self._parts is not None and self._body is not None:
                 event: ServerSentEvent | None = await anext(self._parts, None)
                 if event is None:
                     break
+                self._body.size = 0
+                if not event.data:
+                    continue  # such as an id alone: by the standard, no event
                 if event.event == "snapshot" and not self._has_final:
                     return self._snapshot(event.data)
                 if event.event == "error":
@@ -163,13 +171,45 @@ class _Answer:
             if self._response is not None:
                 await self._response.aclose()
             if self._parts is not None:
-                # Inside of this generator are others, of httpx, which nobody else can end: dropped as they
-                # are, each would be closed by the event loop later. Reading what is closed ends them all.
-                with suppress(httpx.HTTPError, httpx.StreamError):
-                    async for _ in self._parts:
-                        pass
+                await _end(self._parts)
             if not self._given:
                 await self._client.aclose()
+
+
+class _Bounded(httpx.AsyncByteStream):
+    """The body of an answer, which breaks off where an event is too long to be one.
+
+    Attributes:
+        size: Bytes that came since the last event.
+    """
+
+    def __init__(self, stream: httpx.AsyncByteStream) -> None:
+        self._stream = stream
+        self.size = 0
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        parts = aiter(self._stream)
+        async for part in parts:
+            self.size += len(part)
+            if self.size > _LONGEST_EVENT:
+                await self.aclose()
+                await _end(parts)
+                raise httpx.RemoteProtocolError(f"an event of more than {_LONGEST_EVENT // 10**6} MB")
+            yield part
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+async def _end(parts: AsyncIterator[Any]) -> None:
+    """End the reading of a response that is closed.
+
+    Inside of this generator are others, of httpx, which nobody else can end: dropped as they are, each
+    would be closed by the event loop later. Reading what is closed ends them all.
+    """
+    with suppress(httpx.HTTPError, httpx.StreamError):
+        async for _ in parts:
+            pass
 
 
 def _failure(

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
 from rrf_stream.errors import MissingExtraError
-from rrf_stream.web._arguments import check_count, check_seconds
+from rrf_stream.web._arguments import check_count, check_flag, check_seconds
+from rrf_stream.web._asgi import CLOSE
 
 try:
     import uvicorn
+    from uvicorn.config import STARTUP_FAILURE
     from uvicorn.protocols.http.auto import AutoHTTPProtocol
     from uvicorn.supervisors import Multiprocess
 except ImportError as error:
@@ -28,6 +31,7 @@ def serve(
     port: int = 8000,
     workers: int = 1,
     grace: float = 5.0,
+    behind_proxy: bool = False,
     log_level: str = "warning",
     on_start: Callable[[str], object] | None = None,
 ) -> None:
@@ -42,17 +46,21 @@ def serve(
         port: The port; 0 for a free one.
         workers: Processes, at least 1.
         grace: Seconds for what is under way when the server ends, at least 0.
+        behind_proxy: Whether a proxy on this machine tells who the clients are, by `X-Forwarded-For`. Else
+            whoever can reach the server could call itself as it likes, and so be any number of clients.
         log_level: Of the log of requests and of the server, as uvicorn has it.
         on_start: Called with the URL once connections are accepted there; they are answered soon.
 
     Raises:
         OSError: The address cannot be listened at.
+        SystemExit: With code 3, if the application cannot be started, which the log tells of.
         ValueError: A number is out of its range.
         TypeError: An argument is of the wrong type.
     """
     check_count("port", port, least=0, most=65_535)
     check_count("workers", workers)
     check_seconds("grace", grace, least=0)
+    check_flag("behind_proxy", behind_proxy)
     if workers > 1 and not isinstance(app, str):
         raise TypeError(f'app must be "package.module:name" with several workers, not {app!r}')
     config = uvicorn.Config(
@@ -61,6 +69,7 @@ def serve(
         workers=workers,
         factory=isinstance(app, str),
         log_level=log_level,
+        proxy_headers=behind_proxy,
         lifespan="on",
         timeout_graceful_shutdown=max(1, round(grace)),
     )
@@ -73,7 +82,10 @@ def serve(
             uvicorn.Server(config).run(sockets=[listener])
         else:
             listener.set_inheritable(True)
-            Multiprocess(config, sockets=[listener]).run()
+            supervisor = Multiprocess(config, sockets=[listener])
+            supervisor.run()
+            if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
+                sys.exit(STARTUP_FAILURE)  # as with one worker
 
 
 class _Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
@@ -84,10 +96,8 @@ class _Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
 
     def shutdown(self) -> None:
         """Be told that the server ends: what is under way here gives its last answer now."""
-        app = self.config.loaded_app
-        while not hasattr(app, "state"):  # uvicorn wraps what it serves
-            app = app.app
-        app.state.close()
+        if self.cycle is not None and (close := self.cycle.scope["state"].get(CLOSE)) is not None:
+            close()
         super().shutdown()
 
 

@@ -29,9 +29,14 @@ class Service:
         pipeline: Whom to ask; None until it is known.
         limits: What clients may ask for.
         probe: A query that tells whether arms can answer; None to go by their breakers alone.
+
+    Raises:
+        ValueError: Clients cannot ask this pipeline.
     """
 
     def __init__(self, pipeline: Pipeline | None, *, limits: Limits, probe: Any) -> None:
+        if pipeline is not None:
+            _check(pipeline)
         self.pipeline = pipeline
         self.limits = limits
         self.metrics = Metrics()
@@ -100,14 +105,26 @@ class Service:
             )
             self._open.add(fusion)
             self.metrics.open.inc()
+            search = Search(fusion, asked.timeout, self.metrics)
+            is_broken = False
             try:
-                yield Search(fusion, asked.timeout, self.metrics)
+                yield search
+            except Exception:
+                is_broken = True
+                raise
             finally:
                 self._open.discard(fusion)
                 self.metrics.open.dec()
+                if not search.is_counted:
+                    self.metrics.unanswered("broken" if is_broken else "left")
 
     def start(self, pipeline: Pipeline) -> None:
-        """Let clients in, also again after `close`."""
+        """Let clients in, also again after `close`.
+
+        Raises:
+            ValueError: Clients cannot ask this pipeline.
+        """
+        _check(pipeline)
         self.pipeline = pipeline
         self._admission.is_closed = False
 
@@ -126,8 +143,7 @@ class Service:
             Refused: Nobody may search now.
         """
         pipeline = self._ready()
-        if self._admission.is_closed:
-            raise Refused(503, "the server is shutting down", headers={"Retry-After": "1"})
+        self._admission.check_open()
         required = tuple(arm.name for arm in pipeline.arms if arm.required)
         stats = pipeline.stats()
         refused = tuple(name for name in required if stats[name].breaker == "open")
@@ -135,18 +151,24 @@ class Service:
             return refused
         async with self._probing:
             if time.monotonic() >= self._probed_at + _PROBE_AGE:
-                self._unable = await self._ask(pipeline.only(*required))
+                answers: dict[str, bool] = {}
+                async with anyio.create_task_group() as tasks:
+                    for name in required:
+                        tasks.start_soon(self._ask, pipeline.only(name), name, answers)
+                self._unable = tuple(name for name in required if not answers[name])
                 self._probed_at = time.monotonic()
             return self._unable
 
-    async def _ask(self, required: Pipeline) -> tuple[str, ...]:
+    async def _ask(self, alone: Pipeline, name: str, answers: dict[str, bool]) -> None:
+        """Find out whether an arm answers the probe; by itself, as the first that fails ends a search."""
         try:
-            best = await required.search(
+            best = await alone.search(
                 self._probe, timeout=self.defaults.timeout, quorum=None, until="complete", settle=None
             )
-        except ArmError as error:
-            return (error.arm,)
-        return tuple(report.name for report in best.coverage if report.status.is_short)
+        except ArmError:
+            answers[name] = False
+        else:
+            answers[name] = not any(report.status.is_short for report in best.coverage)
 
     def _ready(self) -> Pipeline:
         if self.pipeline is None:
@@ -154,22 +176,33 @@ class Service:
         return self.pipeline
 
 
+def _check(pipeline: Pipeline) -> None:
+    names = [arm.name for arm in pipeline.arms]
+    if not names:
+        raise ValueError("pipeline must have an arm")
+    for name in names:
+        if "," in name:  # clients name arms with commas between them
+            raise ValueError(f"pipeline must have arms without commas in their names, not {name!r}")
+
+
 class Search:
-    """One search under way, read once: `async with` it, then its snapshots or the final one."""
+    """One search under way, read once: `async with` it, then its snapshots or the final one.
+
+    Attributes:
+        is_counted: Whether the metrics have its end.
+    """
 
     def __init__(self, fusion: Fusion, timeout: float, metrics: Metrics) -> None:
         self._fusion = fusion
         self._timeout = timeout
         self._metrics = metrics
-        self._has_ended = False
+        self.is_counted = False
 
     async def __aenter__(self) -> Self:
         await self._fusion.__aenter__()
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        if not self._has_ended:
-            self._metrics.left()
         await self._fusion.aclose()
 
     async def snapshots(self) -> AsyncIterator[Snapshot]:
@@ -183,8 +216,6 @@ class Search:
             if snapshot.hits and not has_hits:
                 has_hits = True
                 self._metrics.first(snapshot)
-            if snapshot.final:
-                self._note(snapshot)
             yield snapshot
 
     async def final(self) -> Snapshot:
@@ -194,13 +225,12 @@ class Search:
             ArmError: A required arm failed.
         """
         try:
-            snapshot = await self._fusion.final()
+            return await self._fusion.final()
         except ArmError:
-            self._note(await self._fusion.final())
+            self.has_ended(await self._fusion.final())
             raise
-        self._note(snapshot)
-        return snapshot
 
-    def _note(self, final: Snapshot) -> None:
-        self._has_ended = True
+    def has_ended(self, final: Snapshot) -> None:
+        """Take note of the final snapshot, once it can be sent."""
+        self.is_counted = True
         self._metrics.final(final, timeout=self._timeout)

@@ -52,7 +52,8 @@ def stream_search(
         An asynchronous generator of snapshots. Reading it raises
 
         - `RemoteError` if the server cannot be reached or refuses the search, if it breaks off before its
-          final snapshot, or answers something else; and after the final snapshot, if an arm failed that is
+          final snapshot, is silent for 45 seconds, without even a comment, sends an event of more than 16 MB,
+          or answers something else; and after the final snapshot, if an arm failed that is
           required there.
 
     Raises:

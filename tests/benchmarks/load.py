@@ -220,7 +220,7 @@ async def record(port: int, path: str) -> None:
             block, _, got = got.partition(b"\r\n\r\n")
             lines = [line.split(": ", 1) for line in block.decode().split("\r\n")]
             fields = {line[0]: line[1] for line in lines if line[0] in {"id", "event", "data"}}
-            if "data" in fields:
+            if fields:
                 events.append((round(time.monotonic() - started, 3), fields))
     await asyncio.to_thread(Path(path).write_text, json.dumps(events), "utf-8")
 

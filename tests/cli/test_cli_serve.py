@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -16,11 +17,10 @@ import pytest
 from cli_process import COMMAND, Finished, finish, run, start
 
 from rrf_stream.cli._options import token_in
-from rrf_stream.cli._serving import Serving
+from rrf_stream.cli._serving import Serving, handed_down
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from cli_kit import CLI
 
@@ -28,6 +28,7 @@ pytest_plugins = ["cli_kit"]
 
 TOKEN = "a token of some length"  # noqa: S105 - it opens nothing
 PIPELINE = """
+import os
 from contextlib import asynccontextmanager
 import anyio
 from rrf_stream import Pipeline
@@ -38,8 +39,21 @@ async def words(query):
 async def hanging(query):
     await anyio.sleep_forever()
 
+async def environment(query):
+    return [name for name in os.environ if name.startswith(query)]
+
+async def broken(query):
+    raise ConnectionError("db.example refused\\n\\x1b[31m")
+
 quick = Pipeline({"words": words})
+patchy = Pipeline({"words": words, "broken": broken})
+told = Pipeline({"environment": environment})
 slow = Pipeline({"words": words, "hanging": hanging}, timeout=60)
+
+@asynccontextmanager
+async def failing():
+    raise RuntimeError("no database")
+    yield quick
 
 class shelf:
     @staticmethod
@@ -148,6 +162,32 @@ def test_two_workers_answer_and_end_together(searched: Path) -> None:
     assert searched.exists()
 
 
+@pytest.mark.usefixtures("own")
+def test_workers_keep_the_token_to_themselves() -> None:
+    """What they were told is gone from their environment, which every process that they start inherits."""
+    environment = {**os.environ, "RRF_STREAM_TOKEN": TOKEN}
+    with served("serve", "mine:told", "--workers", "2", env=environment) as server:
+        server.client.headers["Authorization"] = f"Bearer {TOKEN}"
+        hits = server.get("/search?q=RRF_STREAM_").json()["hits"]
+        assert "RRF_STREAM_SERVING" not in [hit["id"] for hit in hits]
+
+
+def test_what_workers_are_told_is_forgotten_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment is what it was; a folder for metrics is made, and removed, only if there is none."""
+    monkeypatch.delenv("PROMETHEUS_MULTIPROC_DIR", raising=False)
+    before = dict(os.environ)
+    with handed_down(Serving(token=TOKEN)):
+        folder = Path(os.environ["PROMETHEUS_MULTIPROC_DIR"])
+        assert folder.is_dir()
+        assert TOKEN in os.environ["RRF_STREAM_SERVING"]
+    assert not folder.exists()
+    assert dict(os.environ) == before
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
+    with handed_down(Serving()):
+        assert os.environ["PROMETHEUS_MULTIPROC_DIR"] == str(tmp_path)
+    assert os.environ["PROMETHEUS_MULTIPROC_DIR"] == str(tmp_path)
+
+
 # --- a pipeline of one's own ------------------------------------------------------------------------------
 
 
@@ -182,6 +222,19 @@ def test_an_open_stream_gets_its_final_snapshot_when_the_server_ends() -> None:
         assert (last[-2]["final"], last[-2]["outcome"], last[-1]["outcome"]) == (True, "stopped", "stopped")
         server.ended = finish(server.process)
     assert server.ended.code == 0
+
+
+@pytest.mark.usefixtures("own")
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_what_an_arm_raised_is_in_the_log_and_nowhere_else(workers: str) -> None:
+    """Whoever runs the server reads the words of the error, on one line; clients are told its type."""
+    with served("serve", "mine:patchy", "--workers", workers) as server:
+        best = server.get("/search?q=a").json()
+        assert [arm["error"] for arm in best["coverage"]["arms"]] == [None, "ConnectionError"]
+        ended = server.end()
+    (line,) = [line for line in ended.err.splitlines() if "rrf_stream.arm_closed" in line]
+    assert "level='warning'" in line
+    assert r"db.example refused\\n\\x1b[31m" in line
 
 
 # --- who may search ---------------------------------------------------------------------------------------
@@ -227,13 +280,35 @@ def test_a_server_for_everybody_is_warned_of() -> None:
 
 
 def test_a_token_must_be_one(tmp_path: Path) -> None:
-    """None is none; a short one, or a file that is not there, is refused in words."""
+    """None is none, and an empty one is not; a file that is not there, or no text, is refused in words."""
     assert token_in(None, {}) is None
     assert token_in(None, {"RRF_STREAM_TOKEN": f" {TOKEN}\n"}) == TOKEN
-    with pytest.raises(ValueError, match=r"^RRF_STREAM_TOKEN: a token must have at least 16 characters$"):
-        token_in(None, {"RRF_STREAM_TOKEN": ""})
+    assert token_in(None, {"RRF_STREAM_TOKEN": ""}) == ""
     with pytest.raises(ValueError, match="No such file"):
         token_in(tmp_path / "none", {})
+    (tmp_path / "odd").write_bytes(TOKEN.encode("utf-16"))
+    with pytest.raises(ValueError, match=r"odd: it is no UTF-8 text$"):
+        token_in(tmp_path / "odd", {})
+
+
+@pytest.mark.parametrize(
+    ("token", "words"),
+    [
+        ("", "token must have at least 16 characters, not 0"),
+        ("short", "token must have at least 16 characters, not 5"),
+        (f"{TOKEN}\x01", "token must have printable characters only, and no blanks around them"),
+    ],
+)
+@pytest.mark.usefixtures("own")
+def test_a_token_that_will_not_do_is_one_line(
+    cli: CLI, monkeypatch: pytest.MonkeyPatch, token: str, words: str
+) -> None:
+    """It is told what a token must be, without the token, and nothing is said of options not given."""
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+    monkeypatch.setenv("RRF_STREAM_TOKEN", token)
+    ended = cli("serve", "mine:quick")
+    assert (ended.code, ended.out, ended.err) == (2, "", f"rrf-stream: {words}\n")
+    sys.modules.pop("mine", None)
 
 
 # --- what is wrong ----------------------------------------------------------------------------------------
@@ -251,9 +326,15 @@ def test_a_token_must_be_one(tmp_path: Path) -> None:
         (
             ["serve", "mine:__name__"],
             2,
-            "mine:__name__: pipeline must be a Pipeline, or a callable that opens one",
+            "pipeline must be a Pipeline, or a callable that opens one",
         ),
         (["serve", "mine:quick", "--timeout", "soon"], 2, "'soon' is no duration"),
+        (
+            ["serve", "mine:quick", "--timeout", "0.5ms"],
+            2,
+            "number of seconds of at least 0.001, not 0.0005",
+        ),
+        (["demo", "--port", "9000"], 2, "it needs --serve"),
         (["serve", "mine:quick", "--workers", "0"], 2, "greater than or equal to 1"),
         (["serve", "mine:quick", "--token-file", "none"], 2, "none: No such file or directory"),
     ],
@@ -268,6 +349,31 @@ def test_what_cannot_be_served_is_one_line_and_no_server(
     assert (ended.code, ended.out) == (code, "")
     assert words in " ".join(re.sub("[│╭╮╰╯─]", " ", ended.err).split())
     sys.modules.pop("mine", None)
+
+
+@pytest.mark.parametrize(
+    ("module", "error"),
+    [
+        ("len(5)", "TypeError: object of type 'int' has no len()"),
+        ("import lack", "ModuleNotFoundError: No module named 'lack'"),
+    ],
+)
+def test_what_is_wrong_in_the_module_is_shown_where_it_is(here: Path, module: str, error: str) -> None:
+    """A mistake of the user's own program has a traceback, and is no wrong argument."""
+    (here / "lacking.py").write_text(module)
+    ended = run(*COMMAND, "serve", "lacking:quick")
+    assert (ended.code, ended.out) == (1, "")
+    assert "lacking.py" in ended.err
+    assert ended.err.strip().endswith(error)
+
+
+@pytest.mark.usefixtures("own")
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_what_cannot_start_ends_with_an_exit_code_of_its_own(workers: str) -> None:
+    """Whoever keeps the server running learns that it is not, with one process and with several."""
+    ended = run(*COMMAND, "serve", "mine:failing", "--port", "0", "--workers", workers)
+    assert ended.code == 3
+    assert "no database" in ended.err
 
 
 @pytest.mark.usefixtures("own")
@@ -294,7 +400,10 @@ def test_without_the_libraries_of_the_web_the_extra_is_named(own: Path) -> None:
 def test_the_demo_serves_arms_that_can_be_watched(tmp_path_factory: pytest.TempPathFactory) -> None:
     """The list gets better several times, one arm after the other ends, and the page says that it is slow."""
     cache = tmp_path_factory.mktemp("cache")
-    with served("demo", "--serve", env={**os.environ, "XDG_CACHE_HOME": str(cache)}) as server:
+    environment = {**os.environ, "XDG_CACHE_HOME": str(cache), "RRF_STREAM_TOKEN": TOKEN}
+    with served("demo", "--serve", env=environment) as server:
+        assert server.get("/page.json").status_code == 401
+        server.client.auth = ("me", TOKEN)
         facts = server.get("/page.json").json()
         assert (facts["title"], "on purpose" in facts["note"]) == ("Python's documentation", True)
         events = server.get("/search/stream?q=compress+a+file&timeout_ms=10000").text

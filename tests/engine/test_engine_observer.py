@@ -437,6 +437,7 @@ async def test_an_observer_may_take_no_interest() -> None:
     assert counting.fusions == 1
 
 
+@virtual_time
 async def test_methods_that_are_not_overridden_do_nothing() -> None:
     """An observer with no methods of its own changes nothing, in the events neither."""
 
@@ -455,7 +456,7 @@ async def test_methods_that_are_not_overridden_do_nothing() -> None:
 # --- who is told ------------------------------------------------------------------------------------------
 
 
-async def test_nobody_is_told_twice_nor_after_leaving_and_a_running_fusion_to_its_end() -> None:
+async def test_nobody_is_told_twice_and_a_running_fusion_is_told_to_its_end() -> None:
     """To add again changes nothing, and to remove concerns what starts later; both may be done idly."""
     diaries = Diaries()
     remove_observer(diaries)
@@ -474,6 +475,24 @@ async def test_nobody_is_told_twice_nor_after_leaving_and_a_running_fusion_to_it
         "ended",
         "left",
     ]
+
+
+@pytest.mark.parametrize("entered", [True, False])
+async def test_nobody_is_told_after_leaving(entered: bool, diaries: Diaries) -> None:  # noqa: FBT001
+    """Who asks a fusion that was left for its final snapshot gets it, and that is no news."""
+    fusion = open_fusion(hanging("x"))
+    if entered:
+        async with fusion:
+            await anext(fusion)
+    else:
+        await fusion.aclose()
+    told = [*diaries.told]
+    assert told[-1] == ("left",)
+    assert (await fusion.final()).final
+    await fusion.aclose()
+    del fusion
+    await turns()
+    assert diaries.told == told
 
 
 @pytest.mark.parametrize("wrong", [None, Observer, FusionObserver(), print])

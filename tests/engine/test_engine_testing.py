@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import re
 import subprocess
 import sys
@@ -15,11 +17,7 @@ import structlog
 from engine_kit import on, turns, virtual_time
 
 from rrf_stream import drain, fuse_arms, open_fusion
-from rrf_stream.testing import (
-    assert_no_leaks,
-    capture_events,
-    script,
-)
+from rrf_stream.testing import VirtualEventLoop, assert_no_leaks, capture_events, script
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -150,3 +148,19 @@ def test_the_fixtures_of_the_page_work_under_pytest(tmp_path: Path) -> None:
     )
     assert ran.returncode == 0, ran.stdout
     assert "4 passed" in ran.stdout
+
+
+def test_nothing_is_collected_while_a_virtual_clock_lists_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A finaliser that joins a thread would wait for ever: no thread can end while all are listed."""
+    listed: list[bool] = []
+    usual = threading.enumerate
+
+    def watched() -> list[threading.Thread]:
+        listed.append(gc.isenabled())
+        return usual()
+
+    monkeypatch.setattr(threading, "enumerate", watched)
+    with asyncio.Runner(loop_factory=VirtualEventLoop) as runner:
+        runner.run(asyncio.sleep(1))
+    assert set(listed) == {False}
+    assert gc.isenabled()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import anyio
@@ -14,11 +14,10 @@ from haystack.document_stores.in_memory import InMemoryDocumentStore
 
 from rrf_stream.integrations.haystack import FusionRetriever
 
-PATIENCE = 30
-"""Seconds that a thread waits for what a test does, which is far more than that takes."""
-
 FRUITS = {"1": "red apple pie", "2": "green pear", "3": "apple tree", "4": "pear tree"}
 VEGETABLES = {"1": "red apple pie", "5": "apple sauce", "6": "apple of the earth", "2": "pear"}
+
+_threads = ThreadPoolExecutor(max_workers=1)
 
 
 def documents(ids: Iterable[str]) -> list[Document]:
@@ -36,7 +35,7 @@ def ids(found: dict[str, Any]) -> list[str]:
 
 def bm25(texts: dict[str, str]) -> InMemoryBM25Retriever:
     """Return a real retriever over a store of its own."""
-    store = InMemoryDocumentStore()
+    store = InMemoryDocumentStore(async_executor=_threads)  # its own it joins where it is collected: anywhere
     store.write_documents([Document(id=id_, content=text) for id_, text in texts.items()])
     return InMemoryBM25Retriever(store)
 
@@ -127,23 +126,3 @@ def run_async(retriever: FusionRetriever, **parameters: Any) -> dict[str, Any]:
 
 
 WAYS = (run, run_async)
-
-
-def fail() -> None:
-    """Raise, as a retriever whose server is down."""
-    raise ConnectionError("refused")
-
-
-def forbidden() -> None:
-    """Raise, as this must not be called."""
-    raise AssertionError("it must not be asked in this way")
-
-
-def waiting_for(event: threading.Event) -> Callable[[], None]:
-    """Return what blocks its thread until something has happened."""
-
-    def wait() -> None:
-        if not event.wait(PATIENCE):
-            raise TimeoutError("it did not happen")
-
-    return wait

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Iterable, Sequence
 
 import anyio
 import anyio.lowlevel
+from framework_kit import nothing
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.callbacks.base import CallbackManager
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from rrf_stream.integrations.llamaindex import FusedNode
-
-PATIENCE = 30
-"""Seconds that a thread waits for what a test does, which is far more than that takes."""
 
 
 def nodes(ids: Iterable[str]) -> list[NodeWithScore]:
@@ -43,7 +40,7 @@ class Given(BaseRetriever):
     def __init__(
         self,
         found: Iterable[str] | list[NodeWithScore],
-        before: Callable[[], object] = lambda: None,
+        before: Callable[[], object] = nothing,
         callback_manager: CallbackManager | None = None,
     ) -> None:
         super().__init__(callback_manager=callback_manager)
@@ -63,6 +60,24 @@ class Hanging(Given):
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         await anyio.sleep_forever()
+        return self._retrieve(query_bundle)
+
+
+class Noted(Given):
+    """A retriever that is asynchronous, hangs, and notes that somebody waits, and that it is cancelled."""
+
+    def __init__(self) -> None:
+        super().__init__("a")
+        self.waiting = asyncio.Event()
+        self.cancelled = False
+
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        self.waiting.set()
+        try:
+            await anyio.sleep_forever()
+        except asyncio.CancelledError:
+            self.cancelled = True
+            raise
         return self._retrieve(query_bundle)
 
 
@@ -88,23 +103,3 @@ def aretrieve(retriever: BaseRetriever, query: str = "q") -> list[NodeWithScore]
 
 
 WAYS = (retrieve, aretrieve)
-
-
-def fail() -> None:
-    """Raise, as a retriever whose server is down."""
-    raise ConnectionError("refused")
-
-
-def forbidden() -> None:
-    """Raise, as this must not be called."""
-    raise AssertionError("it must not be asked in this way")
-
-
-def waiting_for(event: threading.Event) -> Callable[[], None]:
-    """Return what blocks its thread until something has happened."""
-
-    def wait() -> None:
-        if not event.wait(PATIENCE):
-            raise TimeoutError("it did not happen")
-
-    return wait

@@ -103,6 +103,11 @@ def test_a_list_of_no_weight_adds_nothing() -> None:
     assert ids(FusionJoiner(weights=[1, 0]).run([documents("a"), documents("ab")])) == ["a"]
 
 
+def test_an_empty_list_of_weights_is_none() -> None:
+    """As with DocumentJoiner."""
+    assert ids(FusionJoiner(weights=[]).run([documents("a"), documents("b")])) == ["a", "b"]
+
+
 def test_a_saved_pipeline_has_the_joiner() -> None:
     """It is what it was when a pipeline is saved and loaded, by whoever trusts this package."""
     pipeline = joined(FusionJoiner(weights=[1.0, 2.0], top_k=3, rank_constant=10))
@@ -115,6 +120,7 @@ def test_a_saved_pipeline_has_the_joiner() -> None:
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
+        ({"weights": [0, 0]}, "weights must not all be 0"),
         ({"weights": [1, -1]}, "must be a finite number of at least 0, not -1"),
         ({"top_k": 0}, "top_k must be a whole number of at least 1"),
         ({"rank_constant": 0}, "rank_constant must be"),

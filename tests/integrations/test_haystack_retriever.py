@@ -3,51 +3,46 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
+import copy
+import pickle
 import threading
 import time
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 import pytest
+from framework_kit import (
+    PATIENCE,
+    Gate,
+    cancelled_once,
+    error_without,
+    fail,
+    forbidden,
+    guarded,
+    on_asyncio,
+    opened_by_the_loop,
+    seconds_of,
+)
 from haystack import Document
 from haystack import Pipeline as Haystack
-from haystack.core.errors import DeserializationError, SerializationError
+from haystack.core.errors import DeserializationError, PipelineRuntimeError, SerializationError
 from haystack_kit import (
     FRUITS,
-    PATIENCE,
     VEGETABLES,
     WAYS,
     Asynchronous,
     Given,
     bm25,
-    fail,
-    forbidden,
     ids,
     run,
     run_async,
-    waiting_for,
 )
 
 from rrf_stream import Breaker, Pipeline
-from rrf_stream.errors import MissingExtraError
+from rrf_stream.errors import DegradedError, MissingExtraError
 from rrf_stream.integrations.haystack import FusionJoiner, FusionRetriever, from_haystack
-from rrf_stream.testing import VirtualEventLoop
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-@pytest.fixture
-def never() -> Iterator[threading.Event]:
-    """Something that happens only when the test is over, to let threads go that wait for it."""
-    event = threading.Event()
-    yield event
-    event.set()
-
 
 # --- what it gives ----------------------------------------------------------------------------------------
 
@@ -123,24 +118,22 @@ def test_run_asks_all_at_the_same_time_by_their_own_run() -> None:
     assert ids(run(FusionRetriever(arms))) == ["a", "b", "c"]
 
 
-@pytest.mark.anyio
+@guarded
 async def test_run_works_where_an_event_loop_runs() -> None:
     """On any event loop the call that waits gives what it gives without one."""
     assert ids(run(FusionRetriever({"a": Given("ab"), "b": Asynchronous("b")}))) == ["b", "a"]
 
 
-@pytest.mark.asyncio
+@on_asyncio
 async def test_run_async_leaves_the_event_loop_free() -> None:
     """Who has a `run_async` is asked by that; who only blocks waits for what the loop does meanwhile."""
-    happens = threading.Event()
-    arms = {"a": Given("a", waiting_for(happens)), "b": Asynchronous("b", forbidden)}
-    search = asyncio.create_task(FusionRetriever(arms).run_async(query="q"))
-    await asyncio.sleep(0)
-    asyncio.get_running_loop().call_later(0.05, happens.set)
-    assert ids(await search) == ["a", "b"]
+    gate = Gate()
+    arms = {"a": Given("a", gate), "b": Asynchronous("b", forbidden)}
+    found = await opened_by_the_loop(gate, FusionRetriever(arms).run_async(query="q"))
+    assert ids(found) == ["a", "b"]
 
 
-@pytest.mark.asyncio
+@on_asyncio
 async def test_context_variables_reach_the_retrievers_in_both_ways() -> None:
     """What the caller set is seen by retrievers in their threads."""
     caller: ContextVar[str] = ContextVar("caller")
@@ -172,16 +165,49 @@ def test_a_retriever_that_gives_no_documents_has_failed(ask: Any) -> None:
         def run(self, query: str) -> dict[str, Any]:
             return {"replies": [query]}
 
-    assert ask(FusionRetriever({"odd": Odd()}))["coverage"]["arms"][0]["error"] == "KeyError('documents')"
+    found = ask(FusionRetriever({"good": Given("a"), "odd": Odd()}))
+    assert found["coverage"]["arms"][1]["error"] == "KeyError('documents')"
 
 
 @pytest.mark.parametrize("ask", WAYS)
-def test_a_hanging_thread_costs_the_timeout_only(ask: Any, never: threading.Event) -> None:
+def test_nobody_answered_is_not_nothing_found(ask: Any) -> None:
+    """No documents with an answer are an empty list; without any answer the pipeline fails."""
+    found = ask(FusionRetriever({"good": Given(""), "down": Given("b", fail)}))
+    assert (ids(found), found["degraded"]) == ([], True)
+    with pytest.raises(PipelineRuntimeError) as caught:
+        ask(FusionRetriever({"a": Given("a", fail), "b": Given("b", fail)}))
+    error = caught.value.__cause__
+    assert isinstance(error, DegradedError)
+    assert "a (failed after 0 hits), b (failed after 0 hits)" in str(error)
+    assert isinstance(error.__cause__, ConnectionError)
+
+
+@on_asyncio
+async def test_a_reader_that_leaves_stops_the_retrievers() -> None:
+    """A retriever that is asked is cancelled with the search."""
+    waiting = asyncio.Event()
+    cancelled = []
+
+    async def wait() -> None:
+        waiting.set()
+        try:
+            await anyio.sleep_forever()
+        except asyncio.CancelledError:
+            cancelled.append("a")
+            raise
+
+    await cancelled_once(waiting, FusionRetriever({"a": Asynchronous("a", wait=wait)}).run_async(query="q"))
+    assert cancelled == ["a"]
+
+
+@pytest.mark.parametrize("ask", WAYS)
+def test_a_hanging_thread_costs_the_timeout_only(ask: Any) -> None:
     """Both ways return on time while a call is stuck, and its documents are missing."""
-    retriever = FusionRetriever({"good": Given("a"), "late": Given("b", waiting_for(never))}, timeout=0.2)
-    started = time.monotonic()
-    found = ask(retriever)
-    assert 0.2 <= time.monotonic() - started < PATIENCE / 2
+    with Gate() as gate:
+        retriever = FusionRetriever({"good": Given("a"), "late": Given("b", gate)}, timeout=0.2)
+        started = time.monotonic()
+        found = ask(retriever)
+        assert 0.2 <= time.monotonic() - started < PATIENCE / 2
     assert (ids(found), found["coverage"]["reasons"]) == (["a"], ["deadline"])
 
 
@@ -189,14 +215,7 @@ def test_a_hanging_coroutine_costs_exactly_the_timeout() -> None:
     """On a simulated clock the answer is there after the timeout, not later."""
     arms = {"good": Asynchronous("a"), "late": Asynchronous("b", wait=anyio.sleep_forever)}
     retriever = FusionRetriever(arms, timeout=0.3)
-
-    async def search() -> tuple[dict[str, Any], float]:
-        before = asyncio.get_running_loop().time()
-        found = await retriever.run_async(query="q")
-        return found, asyncio.get_running_loop().time() - before
-
-    with asyncio.Runner(loop_factory=VirtualEventLoop) as runner:
-        found, seconds = runner.run(search())
+    found, seconds = seconds_of(lambda: retriever.run_async(query="q"))
     assert (ids(found), found["degraded"]) == (["a"], True)
     assert seconds == pytest.approx(0.3)
 
@@ -263,6 +282,35 @@ def test_the_life_of_the_retrievers_is_that_of_the_component() -> None:
     assert asynchronous.life == ["warm_up_async", "close_async"]
 
 
+def test_a_search_warms_up_the_retrievers_first() -> None:
+    """Where no pipeline has done that, as with the component whose place it takes."""
+    blocking, asynchronous = Given("a"), Asynchronous("b")
+    retriever = FusionRetriever({"a": blocking, "b": asynchronous})
+    retriever.run(query="q")
+    assert (blocking.life, asynchronous.life) == (["warm_up"], [])
+    asyncio.run(retriever.run_async(query="q"))
+    assert (blocking.life, asynchronous.life) == (["warm_up"] * 2, ["warm_up_async"])
+
+
+def test_its_retrievers_are_there_to_read() -> None:
+    """A change would have no effect, and so cannot be made."""
+    arm = Given("a")
+    retriever = FusionRetriever({"a": arm})
+    assert retriever.retrievers == {"a": arm}
+    with pytest.raises(TypeError):
+        retriever.retrievers["b"] = arm  # type: ignore[index]  # that is the point
+
+
+def test_it_can_be_copied_and_pickled() -> None:
+    """A copy gives the same, and has retrievers of its own, which are those that it asks."""
+    retriever = FusionRetriever({"a": Given("abc"), "b": Given("b")}, weights={"b": 3.0}, top_k=2)
+    for same in (pickle.loads(pickle.dumps(retriever)), copy.deepcopy(retriever)):  # noqa: S301
+        for ask in WAYS:
+            assert ids(ask(same)) == ["b", "a"]
+        assert len(same.retrievers["a"].calls) == 2
+    assert retriever.retrievers["a"].calls == []
+
+
 def test_its_sockets_are_typed() -> None:
     """A pipeline is refused that connects one of its outputs to something of another type."""
     pipeline = Haystack()
@@ -281,6 +329,14 @@ def test_its_sockets_are_typed() -> None:
     ("wrong", "error", "words"),
     [
         ({"retrievers": {"a": print}}, TypeError, "with a run method, not <built-in"),
+        ({"retrievers": {"a": Given}}, TypeError, "with a run method, not <class"),
+        (
+            {"retrievers": {"a": FusionJoiner()}},
+            TypeError,
+            "with a query, unlike that of",
+        ),
+        ({"retrievers": {}}, ValueError, "retrievers must have at least one"),
+        ({"weights": {"a": 0}}, ValueError, "weights of the retrievers must not all be 0, as are {'a': 0}"),
         ({"retrievers": [Given("a")]}, TypeError, "retrievers must be a mapping of names"),
         ({"weights": {"b": 1}}, ValueError, "weights must be for retrievers, a, not for 'b'"),
         ({"weights": {"a": -1}}, ValueError, "weight must be a finite number of at least 0"),
@@ -304,7 +360,7 @@ def test_a_wrong_number_of_documents_is_refused() -> None:
 # --- retrievers of Haystack as arms -----------------------------------------------------------------------
 
 
-@pytest.mark.asyncio
+@on_asyncio
 async def test_retrievers_are_arms_of_a_pipeline() -> None:
     """Ids are those of the documents, items the documents with the scores that their retriever gave."""
     arms = {"fruits": from_haystack(bm25(FRUITS), top_k=1), "given": from_haystack(Given("35"))}
@@ -317,15 +373,13 @@ async def test_retrievers_are_arms_of_a_pipeline() -> None:
     )
 
 
-@pytest.mark.asyncio
+@on_asyncio
 async def test_an_arm_without_run_async_is_read_in_a_thread() -> None:
     """The event loop is free to end what the call waits for."""
-    happens = threading.Event()
-    arm = Given("a", waiting_for(happens))
-    search = asyncio.create_task(Pipeline({"a": from_haystack(arm, top_k=3)}).search("q"))
-    await asyncio.sleep(0)
-    asyncio.get_running_loop().call_later(0.05, happens.set)
-    assert (await search).ids == ["a"]
+    gate = Gate()
+    arm = Given("a", gate)
+    final = await opened_by_the_loop(gate, Pipeline({"a": from_haystack(arm, top_k=3)}).search("q"))
+    assert final.ids == ["a"]
     assert arm.calls == [{"query": "q", "filters": None, "top_k": 3}]
 
 
@@ -337,11 +391,6 @@ def test_only_what_runs_is_an_arm() -> None:
 
 def test_without_the_library_the_extra_is_named() -> None:
     """The import fails with the command that mends it."""
-    program = (
-        "import sys; sys.modules['haystack'] = None\n"
-        "try: import rrf_stream.integrations.haystack\n"
-        "except ImportError as error: print(type(error).__name__, error)\n"
-    )
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)  # noqa: S603
-    assert ran.stdout.startswith(MissingExtraError.__name__)
-    assert "pip install 'rrf-stream[haystack]'" in ran.stdout
+    error = error_without("haystack", "rrf_stream.integrations.haystack")
+    assert error.startswith(MissingExtraError.__name__)
+    assert "pip install 'rrf-stream[haystack]'" in error

@@ -56,6 +56,16 @@ class Asynchronous(Blocking):
         return here(query, run_manager)
 
 
+class Failing(Asynchronous):
+    """Is asynchronous, and always fails."""
+
+    def _get_relevant_documents(self, query: str, **_: Any) -> list[Document]:
+        raise OSError(query)
+
+    async def _aget_relevant_documents(self, query: str, **_: Any) -> list[Document]:
+        raise OSError(query)
+
+
 class Inherited(Asynchronous):
     """Is asynchronous by what it inherits."""
 
@@ -113,6 +123,10 @@ IN_A_THREAD: dict[str, Any] = {
     "a retriever that is tried again": Blocking().with_retry(stop_after_attempt=2),
     "a retriever that is configurable": Blocking().configurable_fields(tags=ConfigurableField(id="tags")),
     "a function": RunnableLambda(here),
+    "a retriever with fallbacks": Blocking().with_fallbacks([Asynchronous()]),
+    "a retriever that is a fallback": Failing().with_fallbacks([Blocking()]),
+    "a chain": RunnableLambda(str.lower) | Blocking(),
+    "a chain with one that is asynchronous": RunnableLambda(str.lower) | Asynchronous(),
 } | {f"a vector store by {kind}": searching(BlockingStore(), kind) for kind in SEARCHES}
 
 ON_THE_EVENT_LOOP: dict[str, Any] = {
@@ -123,6 +137,8 @@ ON_THE_EVENT_LOOP: dict[str, Any] = {
     "a retriever that is tried again": Asynchronous().with_retry(stop_after_attempt=2),
     "a retriever that is configurable": Asynchronous().configurable_fields(tags=ConfigurableField(id="tags")),
     "a coroutine function": RunnableLambda(here_awaited),
+    "a retriever with fallbacks": Failing().with_fallbacks([Asynchronous()]),
+    "a chain with a coroutine function": RunnableLambda(here_awaited) | RunnableLambda(list),
     "both kinds of function": RunnableLambda(lambda _: [], here_awaited),
     "a chain": RunnableLambda(here_awaited) | RunnableLambda(here_awaited),
 } | {f"a vector store by {kind}": searching(AsynchronousStore(), kind) for kind in SEARCHES}

@@ -17,6 +17,7 @@ from langchain_kit import (
     Gated,
     Given,
     Recorder,
+    as_a_whole,
     ask,
     docs,
     every_way,
@@ -24,6 +25,7 @@ from langchain_kit import (
     rrf,
     texts,
 )
+from otel_kit import FUSION, instrumented
 
 from rrf_stream import Pipeline
 from rrf_stream.errors import DegradedError
@@ -233,3 +235,22 @@ async def test_arms_of_a_pipeline_are_below_the_chain_around_it() -> None:
         "Given": "search",
         "Awaited": "search",
     }
+
+
+@as_a_whole
+async def test_spans_of_a_retriever_are_below_that_of_its_arm(how: str) -> None:
+    """OpenTelemetry shows who asked whom, whichever way the fusion is asked."""
+    with instrumented() as kept:
+
+        def find(_: str) -> list[Document]:
+            with kept.tracer.start_as_current_span("inside"):
+                return docs("oslo")
+
+        with kept.tracer.start_as_current_span("caller"):
+            await ask(FusionRetriever(retrievers=[RunnableLambda(find)]), how)
+        assert kept.tree() == {
+            "caller": None,
+            FUSION: "caller",
+            "retrieval retriever_1": FUSION,
+            "inside": "retrieval retriever_1",
+        }

@@ -261,6 +261,7 @@ REFUSED: dict[str, dict[str, Any]] = {
     "top_k must be a whole number of at least 1, not 0": {"top_k": 0},
     "names must have one of its own for each of 2 retrievers, not ['a']": {"names": ["a"]},
     "names must have one of its own for each of 2 retrievers, not ['a', 'a']": {"names": ["a", "a"]},
+    "timeot": {"timeot": 3},
     "id_key": {"id_key": 3},
     "top_k": {"top_k": 1.5},
     "weights.0": {"weights": ["much", 1]},

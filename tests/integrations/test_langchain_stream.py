@@ -108,6 +108,23 @@ async def test_a_chain_gets_the_whole_or_the_parts() -> None:
     assert await timed(whole.astream("query")) == [(0.5, ["rome", "bern", "wien", "oslo"])]
 
 
+class Shortened(FusionRetriever):
+    """Gives the first document only."""
+
+    async def _aget_relevant_documents(self, query: str, **options: Any) -> list[Document]:
+        return (await super()._aget_relevant_documents(query, **options))[:1]
+
+
+@in_virtual_time
+async def test_a_subclass_with_a_search_of_its_own_streams_that() -> None:
+    """What it gives comes in one list, with the runs as ever."""
+    recorder = Recorder()
+    retriever = Shortened(retrievers=late_third().retrievers)
+    assert await timed(retriever.astream("query", {"callbacks": [recorder]})) == [(0.5, ["oslo"])]
+    (run,) = recorder.named("Shortened")
+    assert (run.told, run.found) == (["start", "end"], ["oslo"])
+
+
 class Noted(Awaited):
     """Notes when it is cancelled."""
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import pytest
+from framework_kit import fail
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from llama_index.core.llms import MockLLM
 from llama_index.core.retrievers import QueryFusionRetriever
 from llama_index.core.retrievers.fusion_retriever import FUSION_MODES
 from llama_index.core.schema import IndexNode, NodeWithScore, QueryBundle, TextNode
-from llamaindex_kit import Given, aretrieve, fail, fused, ids, nodes, retrieve
+from llamaindex_kit import WAYS, Asynchronous, Given, aretrieve, fused, ids, nodes, retrieve
 
 from rrf_stream import Breaker, InverseSquareRank
 from rrf_stream.integrations.llamaindex import FusionRetriever
@@ -152,7 +155,23 @@ def test_fusions_nest() -> None:
     assert ids(FusionRetriever([inner, Given("c")], similarity_top_k=3).retrieve("q")) == ["b", "c", "a"]
 
 
-def test_a_call_for_query_fusion_retriever_is_understood() -> None:
+def test_it_can_be_copied_and_stored() -> None:
+    """A copy, also one by pickle, gives the same, has retrievers of its own, and is as it was set."""
+    arms = {"a": Given("abc"), "b": Asynchronous("b")}
+    retriever = FusionRetriever(arms, retriever_weights=[1, 3], timeout=9)
+    retriever.similarity_top_k = 3
+    for same in (pickle.loads(pickle.dumps(retriever)), copy.deepcopy(retriever)):  # noqa: S301
+        for ask in WAYS:
+            assert ask(same) == ask(retriever)
+            assert ids(ask(same)) == ["b", "a", "c"]
+    shared = Given("a")
+    copied = copy.deepcopy(FusionRetriever([shared]))
+    copied.retrieve("q")
+    assert shared.queries == []
+
+
+@pytest.mark.parametrize("use_async", [True, False])
+def test_a_call_for_query_fusion_retriever_is_understood(use_async: bool) -> None:  # noqa: FBT001
     """What is given to QueryFusionRetriever with one query and this mode, this takes too."""
     retriever = FusionRetriever(
         [Given("a"), Given("b")],
@@ -160,7 +179,7 @@ def test_a_call_for_query_fusion_retriever_is_understood() -> None:
         mode=FUSION_MODES.RECIPROCAL_RANK,
         similarity_top_k=1,
         num_queries=1,
-        use_async=True,
+        use_async=use_async,
         verbose=True,
         retriever_weights=[0.4, 0.6],
     )
@@ -172,8 +191,9 @@ def test_a_call_for_query_fusion_retriever_is_understood() -> None:
     [
         ({"num_queries": 4}, ValueError, "num_queries must be 1, as no queries are generated here, not 4"),
         ({"mode": "simple"}, ValueError, "mode must be 'reciprocal_rerank', the only one"),
-        ({"use_async": False}, ValueError, "use_async must be True"),
         ({"retriever_weights": [1.0]}, ValueError, "retriever_weights must be one for each of the 2"),
+        ({"retriever_weights": [0.0, 0.0]}, ValueError, "weights of the retrievers must not all be 0"),
+        ({"retrievers": []}, ValueError, "retrievers must have at least one"),
         ({"retriever_weights": [1.0, -1.0]}, ValueError, "weight must be a finite number of at least 0"),
         ({"similarity_top_k": 0}, ValueError, "top_k must be a whole number of at least 1"),
         ({"top_k": 3}, TypeError, "similarity_top_k says how many"),
@@ -185,7 +205,7 @@ def test_a_call_for_query_fusion_retriever_is_understood() -> None:
 def test_wrong_arguments_are_refused(wrong: dict[str, Any], error: type[Exception], words: str) -> None:
     """The message names the parameter and what is wanted; nothing is ignored in silence."""
     with pytest.raises(error, match=words):
-        FusionRetriever([Given("a"), Given("b")], **wrong)
+        FusionRetriever(**{"retrievers": [Given("a"), Given("b")], **wrong})
 
 
 def test_only_retrievers_are_taken() -> None:

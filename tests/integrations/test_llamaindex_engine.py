@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from framework_kit import fail
 from llama_index.core import SummaryIndex, VectorStoreIndex
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload, LlamaDebugHandler
@@ -16,7 +17,7 @@ from llama_index.core.instrumentation.span_handlers import SimpleSpanHandler
 from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import TextNode
-from llamaindex_kit import WAYS, Asynchronous, Given, aretrieve, fail, fused, ids, retrieve
+from llamaindex_kit import WAYS, Asynchronous, Given, aretrieve, fused, ids, retrieve
 
 from rrf_stream.errors import DegradedError
 from rrf_stream.integrations.llamaindex import FusionEndEvent, FusionRetriever

@@ -2,44 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
-import subprocess
-import sys
 import threading
 import time
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
 
 import pytest
-from llamaindex_kit import (
+from framework_kit import (
     PATIENCE,
-    WAYS,
-    Asynchronous,
-    Given,
-    Hanging,
+    Gate,
+    cancelled_once,
+    error_without,
     fail,
     forbidden,
-    fused,
-    ids,
-    waiting_for,
+    guarded,
+    on_asyncio,
+    opened_by_the_loop,
+    seconds_of,
 )
+from llamaindex_kit import WAYS, Asynchronous, Given, Hanging, Noted, fused, ids
 
 from rrf_stream import Pipeline
 from rrf_stream.errors import DegradedError, MissingExtraError
 from rrf_stream.integrations.llamaindex import FusionRetriever, from_llamaindex
-from rrf_stream.testing import VirtualEventLoop
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-@pytest.fixture
-def never() -> Iterator[threading.Event]:
-    """Something that happens only when the test is over, to let threads go that wait for it."""
-    event = threading.Event()
-    yield event
-    event.set()
-
 
 # --- both ways to ask -------------------------------------------------------------------------------------
 
@@ -51,14 +35,14 @@ def test_retrieve_asks_all_at_the_same_time_by_their_own_retrieve() -> None:
     assert ids(FusionRetriever(arms, similarity_top_k=3).retrieve("q")) == ["a", "b", "c"]
 
 
-@pytest.mark.anyio
+@guarded
 async def test_retrieve_works_where_an_event_loop_runs() -> None:
     """On any event loop the call that waits gives what it gives without one."""
     retriever = FusionRetriever([Given("ab"), Asynchronous("b")])
     assert ids(retriever.retrieve("q")) == ["b", "a"]
 
 
-@pytest.mark.asyncio
+@on_asyncio
 async def test_aretrieve_asks_on_the_event_loop_who_is_asynchronous() -> None:
     """A retriever that is asynchronous is not asked in the other way."""
     arm = Asynchronous("ab", forbidden)
@@ -66,18 +50,15 @@ async def test_aretrieve_asks_on_the_event_loop_who_is_asynchronous() -> None:
     assert len(arm.queries) == 1
 
 
-@pytest.mark.asyncio
+@on_asyncio
 async def test_aretrieve_leaves_the_event_loop_free_for_who_is_not() -> None:
     """A retriever that only blocks waits for what the event loop does meanwhile."""
-    happens = threading.Event()
-    arm = Given("a", waiting_for(happens))
-    search = asyncio.create_task(FusionRetriever([arm]).aretrieve("q"))
-    await asyncio.sleep(0)
-    asyncio.get_running_loop().call_later(0.05, happens.set)
-    assert ids(await search) == ["a"]
+    gate = Gate()
+    retriever = FusionRetriever([Given("a", gate)])
+    assert ids(await opened_by_the_loop(gate, retriever.aretrieve("q"))) == ["a"]
 
 
-@pytest.mark.asyncio
+@on_asyncio
 async def test_context_variables_reach_the_retrievers_in_both_ways() -> None:
     """What the caller set is seen by retrievers in their threads."""
     caller: ContextVar[str] = ContextVar("caller")
@@ -113,27 +94,22 @@ def test_a_failing_retriever_costs_its_own_nodes_only() -> None:
         assert (node.node_id, node.coverage) == ("a", {"good": "exhausted", "down": "failed"})
 
 
-def test_a_hanging_thread_costs_the_timeout_only(never: threading.Event) -> None:
+def test_a_hanging_thread_costs_the_timeout_only() -> None:
     """Both ways return on time while a call is stuck, and its nodes are missing."""
-    retriever = FusionRetriever({"good": Given("a"), "late": Given("b", waiting_for(never))}, timeout=0.2)
-    for ask in WAYS:
-        started = time.monotonic()
-        (node,) = fused(ask(retriever))
-        assert 0.2 <= time.monotonic() - started < PATIENCE / 2
-        assert (node.node_id, node.coverage["late"]) == ("a", "deadline")
+    with Gate() as gate:
+        retriever = FusionRetriever({"good": Given("a"), "late": Given("b", gate)}, timeout=0.2)
+        for ask in WAYS:
+            started = time.monotonic()
+            (node,) = fused(ask(retriever))
+            assert 0.2 <= time.monotonic() - started < PATIENCE / 2
+            assert (node.node_id, node.coverage["late"]) == ("a", "deadline")
 
 
 def test_a_hanging_coroutine_costs_exactly_the_timeout() -> None:
     """On a simulated clock the answer is there after the timeout, not later."""
-
-    async def search() -> tuple[list[str], float]:
-        before = asyncio.get_running_loop().time()
-        found = await FusionRetriever([Asynchronous("a"), Hanging("b")], timeout=0.3).aretrieve("q")
-        return ids(found), asyncio.get_running_loop().time() - before
-
-    with asyncio.Runner(loop_factory=VirtualEventLoop) as runner:
-        found, seconds = runner.run(search())
-    assert found == ["a"]
+    retriever = FusionRetriever([Asynchronous("a"), Hanging("b")], timeout=0.3)
+    found, seconds = seconds_of(lambda: retriever.aretrieve("q"))
+    assert ids(found) == ["a"]
     assert seconds == pytest.approx(0.3)
 
 
@@ -145,20 +121,18 @@ def test_nobody_answered_is_not_nothing_found() -> None:
     assert isinstance(caught.value.__cause__, ConnectionError)
 
 
-@pytest.mark.asyncio
-async def test_a_search_can_be_cancelled() -> None:
-    """A reader that leaves takes the search along."""
-    search = asyncio.create_task(FusionRetriever([Hanging("a")]).aretrieve("q"))
-    await asyncio.sleep(0)
-    search.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await search
+@on_asyncio
+async def test_a_reader_that_leaves_stops_the_retrievers() -> None:
+    """A retriever that is asked is cancelled with the search."""
+    arm = Noted()
+    await cancelled_once(arm.waiting, FusionRetriever([arm]).aretrieve("q"))
+    assert arm.cancelled
 
 
 # --- retrievers of LlamaIndex as arms ---------------------------------------------------------------------
 
 
-@pytest.mark.asyncio
+@on_asyncio
 async def test_retrievers_are_arms_of_a_pipeline() -> None:
     """Ids are those of the nodes, items the nodes with the scores that their retriever gave."""
     quiet = Given("bc")
@@ -169,16 +143,12 @@ async def test_retrievers_are_arms_of_a_pipeline() -> None:
     assert quiet.queries[0].query_str == "q"
 
 
-@pytest.mark.asyncio
+@on_asyncio
 async def test_an_arm_that_blocks_is_read_in_a_thread() -> None:
     """LlamaIndex would have the event loop wait for it; here the loop is free to end that."""
-    happens = threading.Event()
-    final = asyncio.create_task(
-        Pipeline({"a": from_llamaindex(Given("a", waiting_for(happens)))}).search("q")
-    )
-    await asyncio.sleep(0)
-    asyncio.get_running_loop().call_later(0.05, happens.set)
-    assert (await final).ids == ["a"]
+    gate = Gate()
+    pipeline = Pipeline({"a": from_llamaindex(Given("a", gate))})
+    assert (await opened_by_the_loop(gate, pipeline.search("q"))).ids == ["a"]
 
 
 def test_only_a_retriever_is_an_arm() -> None:
@@ -189,11 +159,6 @@ def test_only_a_retriever_is_an_arm() -> None:
 
 def test_without_the_library_the_extra_is_named() -> None:
     """The import fails with the command that mends it."""
-    program = (
-        "import sys; sys.modules['llama_index'] = None\n"
-        "try: import rrf_stream.integrations.llamaindex\n"
-        "except ImportError as error: print(type(error).__name__, error)\n"
-    )
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)  # noqa: S603
-    assert ran.stdout.startswith(MissingExtraError.__name__)
-    assert "pip install 'rrf-stream[llamaindex]'" in ran.stdout
+    error = error_without("llama_index", "rrf_stream.integrations.llamaindex")
+    assert error.startswith(MissingExtraError.__name__)
+    assert "pip install 'rrf-stream[llamaindex]'" in error

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rrf_stream import Accumulator, Arm, ArmStatus, Hit
 from rrf_stream.integrations.mcp._answer import Answer, Style, answer_of, document_of, progress_of
-from rrf_stream.integrations.mcp._text import describe
+from rrf_stream.integrations.mcp._text import describe, visible
 
 if TYPE_CHECKING:
     from rrf_stream import Snapshot
@@ -202,39 +202,30 @@ def test_nothing_makes_an_answer_larger_than_its_bound(
     assert len(answer.data.hits) + answer.data.omitted_hits == len(fusion.snapshot().hits)
 
 
-@given(documents, st.integers(2_000, 5_000), st.lists(hostile, max_size=9))
+@given(documents, st.integers(2_000, 5_000))
 @settings(deadline=None)
-def test_the_parts_of_a_document_are_the_document(
-    document: dict[str, str], most: int, links: list[str]
-) -> None:
-    """Fetched to its end, part by part, each within the bound, it is whole, but for what UTF-8 lacks."""
+def test_the_parts_of_a_document_are_the_document(document: dict[str, str], most: int) -> None:
+    """Fetched to its end, part by part, each within the bound, it is whole, but for what nobody sees."""
     start: int | None = 0
     parts = []
     while start is not None:
-        data, text = document_of({**document, "links": links}, start=start, describe=describe, most=most)
+        data, text = document_of(document, start=start, describe=describe, most=most)
         assert len(text) <= most
         assert len(data.model_dump_json()) <= most
         assert data.start == start
         assert data.next_start is None or data.next_start > start
         parts.append(data.text)
         start = data.next_start
-    assert "".join(parts) == document["text"].encode("utf-8", "replace").decode()
+    assert "".join(parts) == visible(document["text"])
 
 
-@pytest.mark.parametrize(
-    ("metadata", "shown"),
-    [
-        ({"legs": 4}, {"legs": 4}),
-        ({"when": 1 + 2j}, {"when": "(1+2j)"}),
-        ({"much": "x" * 5_000}, {}),
-        ({(1, 2): 3}, {}),
-        ("no mapping", {}),
-    ],
-)
-def test_metadata_is_shown_if_it_is_json_and_small(metadata: Any, shown: dict[str, Any]) -> None:
-    """What else is known comes along, unless it would take the place of the text."""
-    document = {"text": "words", "metadata": metadata}
-    assert document_of(document, start=0, describe=describe, most=4_000).data.metadata == shown
+def test_a_document_hides_nothing_from_people() -> None:
+    """Marks that turn the reading direction and invisible letters go, and places are those of the whole."""
+    document = {"text": "one\u202e\n\ttwo\U000e0041\u200b" + "x" * 3_000}
+    first = document_of(document, start=0, describe=describe, most=2_000).data
+    assert first.text.startswith("one\n\ttwoxxx")
+    assert first.next_start == len(first.text) + 3
+    assert first.total_chars == 3_011
 
 
 def test_the_text_of_a_part_says_how_to_go_on() -> None:

@@ -70,8 +70,11 @@ async def test_an_index_is_served_over_standard_input_and_output(db: Path) -> No
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
-async def test_an_index_is_served_over_http_until_ctrl_c(db: Path) -> None:
-    """The command says where, and ends with the code of an interrupted one, without complaint."""
+@pytest.mark.parametrize(("end", "expected"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+async def test_an_index_is_served_over_http_until_a_signal(
+    db: Path, end: signal.Signals, expected: int
+) -> None:
+    """The command says where, and ends as one that was interrupted, or told to, without complaint."""
     command = [*COMMAND, "--db", str(db), "--transport", "http", "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:  # noqa: ASYNC220, S603
         try:
@@ -84,9 +87,9 @@ async def test_an_index_is_served_over_http_until_ctrl_c(db: Path) -> None:
             async with Client(said[1]) as client:
                 answer, _ = await search(client, "setup program", timeout_ms=20_000)
             assert [hit.id for hit in answer.hits] == ["install.md", "start.md"]
-            process.send_signal(signal.SIGINT)
+            process.send_signal(end)
             code = await anyio.to_thread.run_sync(process.wait, PATIENCE)
-            assert (code, process.stderr.read()) == (130, "")
+            assert (code, process.stderr.read()) == (expected, "")
         finally:
             process.kill()
 
@@ -108,7 +111,8 @@ async def test_the_end_of_standard_input_is_the_end(db: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--transport", "http", "--host", "::"], "say with --allow-host how clients call it"),
+        (["--port", "9000", "--allow-host", "foo"], "only --transport http takes --port and --allow-host"),
+        (["--host", "127.0.0.1"], "only --transport http takes --host"),
         (["--timeout", "soon"], "'soon' is no duration"),
         (["--transport", "carrier-pigeon"], "carrier-pigeon"),
     ],
@@ -118,6 +122,33 @@ def test_wrong_arguments_are_refused(arguments: list[str], said: str) -> None:
     code, err = ran("--db", "x.db", *arguments)
     assert code == 2
     assert said in " ".join(err.split())
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
+@pytest.mark.parametrize(
+    ("options", "wrong"),
+    [(["--host", "::"], "as clients do"), (["--allow-host", "foo:80"], "without scheme")],
+)
+async def test_names_by_which_nobody_can_call_are_refused(db: Path, options: list[str], wrong: str) -> None:
+    """A server on every address needs one at least, and none has a port."""
+    code, said = await anyio.to_thread.run_sync(ran, "--db", db, "--transport", "http", *options)
+    assert (code, said.count("\n")) == (2, 1)
+    assert said.startswith("rrf-stream: --host and --allow-host: allowed_hosts must")
+    assert wrong in said
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
+async def test_over_a_closed_standard_input_nobody_is_served(db: Path) -> None:
+    """That is one line, too."""
+    done = await anyio.run_process(
+        ["/bin/sh", "-c", 'exec "$@" <&-', "sh", *COMMAND, "--db", str(db)], check=False
+    )
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.decode().endswith(
+        "rrf-stream: standard input and output must be open, as the client is there\n"
+    )
 
 
 def test_without_the_library_the_message_names_the_extra(tmp_path: Path) -> None:

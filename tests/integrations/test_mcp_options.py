@@ -22,6 +22,7 @@ EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - nobody listens there
         ({"max_timeout": float("nan")}, ValueError, "max_timeout must be more than 0 seconds"),
         ({"progress_interval": True}, TypeError, "progress_interval must be a number of seconds"),
         ({"max_top_k": 0}, ValueError, "max_top_k must be at least 1, not 0"),
+        ({"max_calls": 0}, ValueError, "max_calls must be at least 1, not 0"),
         ({"max_chars": 1_999}, ValueError, "max_chars must be at least 2,000, not 1999"),
         ({"max_fetch_chars": 2.5e4}, TypeError, "max_fetch_chars must be a whole number, not 25000.0"),
         ({"fetch": "a"}, TypeError, "fetch must be callable, not 'a'"),
@@ -45,6 +46,7 @@ def test_only_a_pipeline_can_be_served() -> None:
     ("host", "allowed", "names"),
     [
         ("127.0.0.1", [], ["127.0.0.1", "localhost", "[::1]"]),
+        ("127.0.0.1", ["[::1]", "MyBox.local"], ["127.0.0.1", "[::1]", "mybox.local", "localhost"]),
         ("::1", [], ["[::1]", "127.0.0.1", "localhost"]),
         ("10.0.0.7", ["search.lan"], ["10.0.0.7", "search.lan", "127.0.0.1", "localhost", "[::1]"]),
         (EVERY_ADDRESS, ["search.lan"], ["search.lan", "127.0.0.1", "localhost", "[::1]"]),
@@ -53,6 +55,13 @@ def test_only_a_pipeline_can_be_served() -> None:
 def test_a_server_is_called_by_known_names(host: str, allowed: list[str], names: list[str]) -> None:
     """By its address, by those that are allowed, and by those of the loopback."""
     assert hosts_of(host, allowed) == names
+
+
+@pytest.mark.parametrize("name", ["search.example:8443", "http://x", "*", "", "a b", "[search.example]"])
+def test_what_is_no_name_is_refused(name: str) -> None:
+    """No request would be made by it, so that a server would refuse all its clients without a word."""
+    with pytest.raises(ValueError, match="without scheme and port, not"):
+        hosts_of("127.0.0.1", [name])
 
 
 @pytest.mark.parametrize("host", ["", EVERY_ADDRESS, "::"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+import threading
 from typing import TYPE_CHECKING, Any, assert_type
 
 import aiostream
@@ -12,13 +13,13 @@ import pytest
 from aiostream import pipe, stream
 from operators_kit import Scripts, items_of, nothing_left, on_asyncio
 
-from rrf_stream import Arm, FusedHit, Snapshot, fuse_arms, in_thread, open_fusion, pages
+from rrf_stream import Arm, ArmStatus, FusedHit, Snapshot, fuse_arms, in_thread, open_fusion, pages
 from rrf_stream.errors import ArmError, FusionClosedError
 from rrf_stream.operators import fuse, settled_hits
 from rrf_stream.testing import assert_no_leaks, script
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("no_hang", "untouched"), on_asyncio]
 
@@ -109,6 +110,33 @@ async def test_arms_are_named_by_their_place_by_mappings_or_as_arms() -> None:
         ("3", 1.0),
     ]
     assert final.ids == ["d", "a", "b", "c", "e"]
+
+
+async def test_arms_from_a_generator_are_refused_as_results() -> None:
+    """A generator is one source; an `Arm` that it yields is no hit, and its report says what was meant."""
+    given = [Arm("a", letters("x")), Arm("b", letters("y"))]
+    final = await fuse(arm for arm in given)
+    report = final.coverage["0"]
+    assert (final.hits, report.status) == ((), ArmStatus.FAILED)
+    assert isinstance(report.error, TypeError)
+    assert str(report.error).startswith("arms must be given one by one: fuse(*arms), not fuse(arms)")
+
+
+async def test_a_generator_is_closed_when_its_arm_is() -> None:
+    """Also where it has more to give; until then it runs in a thread that has its name."""
+    told: list[str] = []
+
+    def numbers() -> Iterator[int]:
+        try:
+            yield from range(1000)
+        finally:
+            told.append(threading.current_thread().name)
+
+    source = numbers()  # which is here, so that nothing but the arm closes it
+    final = await fuse(source)
+    assert final.coverage["0"].status is ArmStatus.WINDOW_FULL
+    await assert_no_leaks(within=5)
+    assert told == ["rrf:thread:numbers"]
 
 
 async def test_no_arm_at_all_gives_one_empty_snapshot() -> None:

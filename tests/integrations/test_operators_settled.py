@@ -46,6 +46,13 @@ def seen(hits: list[FusedHit] | tuple[FusedHit, ...]) -> list[tuple[Any, int]]:
 # --- the promise ------------------------------------------------------------------------------------------
 
 
+def snapshots_of(seed: int) -> list[Snapshot]:
+    """Return those of a random fusion, up to the final one."""
+    every = [accumulator.snapshot() for accumulator, _ in large(Random(seed)).run("settled")]
+    last = next(place for place, snapshot in enumerate(every) if snapshot.final)
+    return every[: last + 1]
+
+
 def given_after(snapshots: list[Snapshot]) -> list[list[FusedHit]]:
     """Return the hits that have been given when the next snapshot is asked for."""
     hits: list[FusedHit] = []
@@ -69,9 +76,8 @@ def given_after(snapshots: list[Snapshot]) -> list[list[FusedHit]]:
 @given(seed=st.integers(0, 2**32 - 1))
 def test_hits_come_once_in_order_and_as_soon_as_they_are_certain(seed: int) -> None:
     """After each snapshot exactly its settled positions have been given, and they are those of the end."""
-    snapshots = [accumulator.snapshot() for accumulator, _ in large(Random(seed)).run("settled")]
+    snapshots = snapshots_of(seed)
     final = snapshots[-1]
-    assert final.final
     for snapshot, hits in zip(snapshots, given_after(snapshots), strict=True):
         assert seen(hits) == seen(final.hits)[: snapshot.settled]
 
@@ -80,8 +86,7 @@ def test_most_fusions_give_hits_before_their_end() -> None:
     """The claim above is not empty."""
     early = 0
     for seed in range(50):
-        snapshots = [accumulator.snapshot() for accumulator, _ in large(Random(seed)).run("settled")]
-        early += any(given_after(snapshots)[:-1])
+        early += any(given_after(snapshots_of(seed))[:-1])
     assert early > 25
 
 
@@ -233,6 +238,77 @@ def test_settled_hits_are_the_arm_of_another_fusion() -> None:
     rows = run(main)
     assert (pytest.approx(0.1), ["a", "d"]) in rows
     assert rows[-1][1] == ["d", "a"]
+
+
+TWO: dict[str, Callable[[Any], Any]] = {
+    "one cut off by the other": lambda queries: queries | pipe.spaceout(0.1) | pipe.switchmap(searched),
+    "one after the other": lambda queries: queries | pipe.concatmap(searched),
+    "two at the same time": lambda queries: queries | pipe.flatmap(searched),
+    "answers only": lambda queries: queries | pipe.concatmap(searched) | pipe.filter(is_final),
+    "the later part of the second": lambda queries: (
+        queries | pipe.spaceout(0.1) | pipe.switchmap(searched) | pipe.filter(is_later)
+    ),
+}
+"""Streams of the snapshots of two fusions, given a stream of two queries."""
+
+
+def searched(query: str, *_: Any) -> Any:
+    """Return a fusion whose first hit is certain before the second query comes, and the others are not."""
+    return fuse({"p": script(query, 0.06, f"about {query}", 0.06), "q": script(query, 0.12)})
+
+
+def is_final(snapshot: Any) -> bool:
+    return bool(snapshot.final)
+
+
+def is_later(snapshot: Any) -> bool:
+    """Leave out what the second fusion gives before it has given as many snapshots as the first."""
+    return bool(snapshot.ids[:1] == ["b"] or snapshot.seq > 2)
+
+
+@pytest.mark.parametrize("name", TWO)
+def test_the_snapshots_of_two_fusions_are_refused(name: str) -> None:
+    """Their hits would make one ranking of two queries; the first fusion's are given, and then it raises."""
+
+    async def main() -> list[Any]:
+        hits: list[Any] = []
+        xs = TWO[name](stream.iterate(["b", "be"])) | settled_hits.pipe() | pipe.action(hits.append)
+        with pytest.raises(ValueError, match="must yield the snapshots of one fusion"):
+            await xs
+        return [hit.id for hit in hits]
+
+    assert run(main) in (["b"], ["b", "about b"])
+
+
+@pytest.mark.parametrize(
+    "places", [("short", -1, "long", -1), ("long", 1, "long", 0), ("long", 0, "long", 0)]
+)
+def test_snapshots_of_two_fusions_that_agree_are_refused_too(places: tuple[str, int, str, int]) -> None:
+    """Nothing follows a final snapshot, and numbers only grow, whatever the hits are."""
+
+    async def main() -> None:
+        every = {
+            "short": await items_of(fuse(["a"])),
+            "long": await items_of(fuse(script("a", 0.1, "b", 0.1, "c", 0.1))),
+        }
+        assert every["short"][-1].seq < every["long"][-1].seq
+        first, at, second, then = places
+        xs: Any = settled_hits(stream.iterate([every[first][at], every[second][then]]))
+        with pytest.raises(ValueError, match="must yield the snapshots of one fusion"):
+            await xs
+
+    run(main)
+
+
+def test_hits_of_one_query_after_the_other_are_those_of_a_fusion_each() -> None:
+    """Inside `switchmap` each query has a ranking of its own, which begins at the first rank."""
+
+    async def main() -> list[tuple[Any, int]]:
+        queries = stream.iterate(["b", "be"]) | pipe.spaceout(0.1)
+        xs: Any = queries | pipe.switchmap(lambda query, *_: settled_hits(searched(query)))
+        return seen(await items_of(xs))
+
+    assert run(main) == [("b", 1), ("be", 1), ("about be", 2)]
 
 
 @pytest.mark.parametrize("item", [1, None, "snapshot"])

@@ -176,7 +176,10 @@ class Event:
 
 
 def events_in(text: str) -> list[Event]:
-    """Return the events of a stream, and insist on its form: known fields, CRLF, one line of JSON each."""
+    """Return the events of a stream, and insist on its form: known fields, CRLF, one line of JSON each.
+
+    A block of an id alone is none, as browsers see it.
+    """
     events = []
     assert text.endswith("\r\n\r\n")
     for block in text.removesuffix("\r\n\r\n").split("\r\n\r\n"):
@@ -185,6 +188,8 @@ def events_in(text: str) -> list[Event]:
             continue
         fields = dict(line.split(": ", 1) for line in lines)
         assert len(fields) == len(lines)
+        if fields.keys() == {"id"}:
+            continue
         assert fields.keys() <= {"id", "event", "data"}
         events.append(Event(fields["event"], fields.get("id"), json.loads(fields["data"])))
     return events

@@ -61,6 +61,29 @@ def test_degraded_is_one_of_two_words() -> None:
         remote_arm(URL, degraded=word)
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://user:hunter2",
+        "http://u:hunter2@\u2100.example",
+        "http://u:hunter2@host:port",
+        "http://u:hunter2@[::1",
+        "http://u:hunter2@",
+        "http://u:12?hunter2@host",
+        "ftp://u:hunter2@host",
+        "u:hunter2@host",
+        b"http://u:hunter2@host",
+    ],
+)
+def test_an_address_that_is_refused_shows_no_password(url: Any) -> None:
+    """Neither the error nor what it came of tells it, whatever is wrong with the address."""
+    with pytest.raises((ValueError, TypeError), match="url must be an address") as caught:
+        stream_search(url, "q")
+    assert "hunter2" not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
 def test_a_token_that_is_refused_is_not_shown() -> None:
     """What is wrong with it is said without it."""
     with pytest.raises(ValueError, match="token") as caught:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import gzip
 import json
 import pickle
 import time
@@ -116,6 +117,31 @@ async def test_the_stream_may_be_cut_anywhere(size: int) -> None:
     body = b"".join([b": hello\r\n\r\n", event("news", "{}"), *ALL[:1], b": still here\r\n\r\n", *ALL[1:]])
     read_there = await read_from(Answers([body[at : at + size] for at in range(0, len(body), size)]))
     assert [snapshot.ids for snapshot in read_there] == [["é"], ["é", ("x", 2)], ["é", ("x", 2)]]
+
+
+async def test_a_block_without_data_is_no_event() -> None:
+    """Such as an id alone, by which a server keeps browsers from asking again before there is a hit."""
+    nothing = [b"id: 0\r\n\r\n", b"event: snapshot\r\n\r\n", b"event: error\r\n\r\n", b"event: done\r\n\r\n"]
+    assert [one.final for one in await read_from(Answers([*nothing, *ALL]))] == [False, False, True]
+
+
+@pytest.mark.parametrize("part", [b"x" * 1_000_000, (b"data: " + b"x" * 990 + b"\r\n") * 1_000])
+async def test_an_event_without_end_is_given_up(part: bytes) -> None:
+    """One long line, or lines that never make an event: beyond a limit, nothing more is read."""
+    with pytest.raises(RemoteError, match=r"broke off .*an event of more than 16 MB"):
+        await read_from(Answers([part] * 20, then="silence"))
+
+
+async def test_an_answer_that_is_compressed_is_refused() -> None:
+    """It was not asked for, and could become any number of bytes here."""
+    with pytest.raises(RemoteError, match="compressed its answer"):
+        await read_from(Answers([gzip.compress(b"".join(ALL))], headers={"content-encoding": "gzip"}))
+
+
+async def test_a_stream_of_any_length_is_read() -> None:
+    """The limit is that of one event."""
+    comment = b": " + b"x" * 1_000_000 + b"\r\n\r\n"
+    assert (await read_from(Answers([ALL[0], *[comment] * 12, ALL[0], *[comment] * 12, *ALL])))[-1].final
 
 
 async def test_what_comes_after_the_final_snapshot_is_nothing() -> None:

@@ -1,15 +1,13 @@
-"""Making an application: what is refused at once, where its pipeline comes from, and where it may be put."""
+"""Making an application: what is refused at once, and where it may be put."""
 
 from __future__ import annotations
 
-import asyncio
 import math
 import socket
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from server_kit import ByHand, Watched, asking, events_in, letters, nothing_left, until
+from server_kit import ByHand, Watched, asking, events_in, letters, nothing_left
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
@@ -17,7 +15,7 @@ from rrf_stream import Pipeline
 from rrf_stream.web import Limits, create_app, serve
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    pass
 
 TOKEN = "a token of some length"  # noqa: S105 - for the test
 
@@ -55,9 +53,15 @@ WRONG_VALUES: list[tuple[str, Any]] = [
     ("ping", 0),
     ("ping", -1.0),
     ("ping", math.nan),
+    ("ping", 30.5),
+    ("ping", math.inf),
     ("stall", 0.0),
+    ("stall", math.inf),
     ("grace", -0.1),
     ("grace", math.nan),
+    ("grace", math.inf),
+    ("pipeline", Pipeline({})),
+    ("pipeline", Pipeline({"a": Watched().source, "b,c": Watched().source})),
 ]
 
 
@@ -105,7 +109,9 @@ SERVE: list[tuple[type[Exception], str, Any]] = [
     (TypeError, "workers", "2"),
     (TypeError, "workers", True),
     (ValueError, "grace", -1.0),
+    (ValueError, "grace", math.inf),
     (TypeError, "grace", None),
+    (TypeError, "behind_proxy", "yes"),
     (ValueError, "port", -1),
     (ValueError, "port", 65_536),
     (TypeError, "port", "8000"),
@@ -129,139 +135,6 @@ def test_several_workers_want_the_name_of_what_makes_an_application() -> None:
     """An application itself cannot go to another process; the error says what can."""
     with pytest.raises(TypeError, match=r'^app must be "package\.module:name"'):
         serve(create_app(letters()), port=0, workers=2)
-
-
-# --- a pipeline that is opened ----------------------------------------------------------------------------
-
-
-@pytest.mark.asyncio
-async def test_an_opened_pipeline_lives_as_long_as_the_server() -> None:
-    """It is entered at the start and left at the end, after the arms; requests outside of that get 503."""
-    told: list[str] = []
-    arm = Watched("a", wait=True)
-
-    @asynccontextmanager
-    async def opened() -> AsyncIterator[Pipeline]:
-        told.append("open")
-        yield Pipeline({"arm": arm.source})
-        told.append(f"left after {len(arm.closed)}")
-
-    app = create_app(opened)
-    client = ByHand("/search/stream?q=x")
-    async with asking(app) as asker:
-
-        async def status(path: str) -> int:
-            answer = await asker.get(path, params={"q": "x"} if path.startswith("/search") else {})
-            assert answer.status_code == 200 or answer.headers["retry-after"] == "1"
-            return answer.status_code
-
-        paths = [
-            "/search",
-            "/search/stream",
-            "/page.json",
-            "/openapi.json",
-            "/readyz",
-            "/healthz",
-            "/metrics",
-        ]
-        assert [await status(path) for path in paths] == [503] * 5 + [200] * 2
-        assert not told
-        async with app.router.lifespan_context(app):
-            assert told == ["open"]
-            assert [await status(path) for path in paths[2:]] == [200] * 5
-            answering = asyncio.create_task(app(client.scope, client.receive, client.send))
-            await until(lambda: "event: snapshot" in client.body)
-        assert told == ["open", "left after 1"]
-        await answering
-        assert events_in(client.body)[-1].data["outcome"] == "stopped"
-        assert [await status(path) for path in paths] == [503] * 5 + [200] * 2
-
-
-@pytest.mark.asyncio
-@pytest.mark.parametrize("is_opened", [True, False])
-async def test_an_application_can_be_started_again(*, is_opened: bool) -> None:
-    """After its end it starts as at first: tests and reloading servers do that."""
-
-    @asynccontextmanager
-    async def opened() -> AsyncIterator[Pipeline]:
-        yield letters()
-
-    app = create_app(opened if is_opened else letters())
-    async with asking(app) as client:
-        for _ in range(2):
-            async with app.router.lifespan_context(app):
-                assert (await client.get("/search", params={"q": "x"})).status_code == 200
-                assert (await client.get("/readyz")).status_code == 200
-            assert (await client.get("/search", params={"q": "x"})).status_code == 503
-
-
-@pytest.mark.asyncio
-async def test_what_opens_no_pipeline_stops_the_start() -> None:
-    """A callable that gives something else is told at the start, not to the first client."""
-
-    @asynccontextmanager
-    async def opened() -> AsyncIterator[Any]:
-        yield {"a": letters}
-
-    app = create_app(opened)
-    with pytest.raises(TypeError, match=r"^pipeline must be"):
-        async with app.router.lifespan_context(app):
-            pass
-
-
-@pytest.mark.asyncio
-async def test_a_failed_opening_stops_the_start() -> None:
-    """What the opener raises is not lost."""
-
-    @asynccontextmanager
-    async def opened() -> AsyncIterator[Pipeline]:
-        raise OSError("no index")
-        yield
-
-    app = create_app(opened)
-    with pytest.raises(OSError, match="no index"):
-        async with app.router.lifespan_context(app):
-            pass
-
-
-@pytest.mark.asyncio
-async def test_the_end_waits_for_arms_that_clean_up() -> None:
-    """At the end of the server, arms get `grace` seconds to end what they do, also those left before."""
-    ended: list[str] = []
-
-    async def careful(query: str) -> Any:
-        try:
-            yield "a"
-            await asyncio.Event().wait()
-        finally:
-            await asyncio.sleep(0.1)
-            ended.append(query)
-
-    app = create_app(Pipeline({"careful": careful}, grace=0))
-    async with asking(app) as client:
-        async with app.router.lifespan_context(app):
-            answer = await client.get("/search", params={"q": "x", "timeout_ms": 10})
-            assert answer.json()["outcome"] == "deadline"
-        assert ended == ["x"]
-
-
-@pytest.mark.asyncio
-async def test_the_end_waits_no_longer_than_the_grace() -> None:
-    """An arm that never ends is left behind."""
-    let_go = asyncio.Event()
-
-    async def stuck(_: str) -> Any:
-        try:
-            yield "a"
-            await asyncio.Event().wait()
-        finally:
-            await let_go.wait()
-
-    app = create_app(Pipeline({"stuck": stuck}, grace=0), grace=0.05)
-    async with asking(app) as client:
-        async with asyncio.timeout(10), app.router.lifespan_context(app):
-            await client.get("/search", params={"q": "x", "timeout_ms": 10})
-        let_go.set()
 
 
 # --- below a path -----------------------------------------------------------------------------------------
@@ -296,3 +169,12 @@ async def test_a_server_on_no_network_has_one_client() -> None:
     async with nothing_left():
         await app(client.scope, client.receive, client.send)
     assert client.status == 200
+
+
+@pytest.mark.asyncio
+async def test_no_path_leads_to_another() -> None:
+    """A slash too many is 404, and no redirect to an address that the client has made up."""
+    async with asking(create_app(letters())) as client:
+        answer = await client.get("/search/?q=x", headers={"Host": "other.example"})
+    assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
+    assert "location" not in answer.headers

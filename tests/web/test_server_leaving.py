@@ -135,6 +135,28 @@ async def test_no_message_waits_longer_than_the_stall(path: str, stalls: Any) ->
 
 
 @PATHS
+async def test_no_answer_takes_longer_than_its_time_and_the_stall(path: str) -> None:
+    """A client that takes each message late, but before the stall, keeps its place no longer than that."""
+    gave_up: list[bool] = []
+
+    class Slow(ByHand):
+        async def send(self, message: Any) -> None:
+            try:
+                await asyncio.sleep(0.6)
+            except asyncio.CancelledError:
+                gave_up.append(True)
+                raise
+            await super().send(message)
+
+    async with nothing_left():
+        app = create_app(Pipeline({"arm": Watched("a").source}), limits=LIMITS, stall=1.0)
+        client = Slow(f"{path}?q=x&timeout_ms=50")
+        await asyncio.wait_for(app(client.scope, client.receive, client.send), SOON)
+        assert gave_up == [True]
+        assert len(client.sent) < 2
+
+
+@PATHS
 async def test_the_place_of_a_client_that_left_is_free(path: str) -> None:
     """With room for one search, the next client gets in as soon as the one before is gone."""
     arm = Watched("a", wait=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import statistics
 import time
 
 import httpx
@@ -47,16 +48,42 @@ async def test_no_more_searches_of_one_client_than_may_be(path: str) -> None:
     arm = Watched("a", wait=True)
     app = create_app(Pipeline({"arm": arm.source}), limits=Limits(searches_per_client=1))
     async with asking(app, client="1.1.1.1") as one, asking(app, client="2.2.2.2") as other:
-        under_way = asyncio.create_task(one.get(path, params={"q": "x", "timeout_ms": 900}))
+        under_way = asyncio.create_task(one.get(path, params={"q": "x", "timeout_ms": 2500}))
         await until(lambda: len(arm.asked) == 1)
         refused = await one.get(path, params={"q": "y"})
         allowed = await other.get(path, params={"q": "z", "timeout_ms": 10})
         await under_way
         again = await one.get(path, params={"q": "w", "timeout_ms": 10})
-    assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+    assert refused.status_code == 429
+    assert 1 <= int(refused.headers["retry-after"]) <= 3
     assert refused.headers["content-type"] == "application/problem+json"
     assert (allowed.status_code, again.status_code) == (200, 200)
     assert arm.asked == ["x", "z", "w"]
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("first", "second", "status"),
+    [
+        ("2001:db8:0:1::1", "2001:db8:0:1:ffff::2", 429),
+        ("2001:db8:0:1::1", "2001:db8:0:2::1", 200),
+        ("::ffff:10.0.0.1", "10.0.0.1", 429),
+        ("::ffff:10.0.0.1", "::ffff:10.0.0.2", 200),
+        ("10.0.0.1", "10.0.0.2", 200),
+        ("unknown", "hidden", 200),
+    ],
+)
+async def test_one_client_is_one_address_or_one_network_of_ipv6(first: str, second: str, status: int) -> None:
+    """Whoever has one address of IPv6 has the 2**64 around it, and is still one client."""
+    arm = Watched("a", wait=True)
+    app = create_app(Pipeline({"arm": arm.source}), limits=Limits(searches_per_client=1))
+    async with asking(app, client=first) as one, asking(app, client=second) as other:
+        under_way = asyncio.create_task(one.get("/search", params={"q": "x"}))
+        await until(lambda: len(arm.asked) == 1)
+        answer = await other.get("/search", params={"q": "y", "timeout_ms": 10})
+        app.state.close()
+        await under_way
+    assert answer.status_code == status
 
 
 @pytest.mark.asyncio
@@ -77,7 +104,7 @@ async def test_a_crowd_is_let_in_up_to_the_limit() -> None:
 
 @pytest.mark.asyncio
 async def test_a_refusal_takes_less_than_a_millisecond() -> None:
-    """From the request to the whole answer inside of the server; a busy machine delays many, not all."""
+    """From the request to the whole answer inside of the server, most of the time."""
     arm = Watched("a", wait=True)
     app = create_app(Pipeline({"arm": arm.source}), limits=Limits(searches_per_client=1, timeout=60))
     first = ByHand("/search/stream?q=x")
@@ -93,7 +120,7 @@ async def test_a_refusal_takes_less_than_a_millisecond() -> None:
             assert client.status == 429
         first.gone.set()
         await under_way
-    assert sorted(times)[len(times) // 10] < 0.001
+    assert statistics.median(times) < 0.001
     assert arm.asked == ["x"]
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 from server_kit import Watched, asking, letters
 
 from rrf_stream import Arm, Breaker, Pipeline
 from rrf_stream.web import create_app
+
+if TYPE_CHECKING:
+    from rrf_stream import FusedHit
 
 pytestmark = pytest.mark.asyncio
 
@@ -103,6 +106,16 @@ async def test_a_probe_that_fails_makes_unready_until_it_does_not(monkeypatch: p
     assert len(moody.asked) == 2
 
 
+async def test_every_required_arm_that_cannot_answer_is_named() -> None:
+    """Several that fail or are late are told together, in their order, and those that answer are not."""
+    late = Watched("a", wait=True)
+    sources = {"late": late.source, "one": failing, "good": Watched("a").source, "two": failing}
+    arms = [Arm(name, source, required=True) for name, source in sources.items()]
+    async with asking(create_app(Pipeline(arms, timeout=0.2), probe="x")) as client:
+        answer = await client.get("/readyz")
+    assert (answer.status_code, answer.json()["arms"]) == (503, ["late", "one", "two"])
+
+
 async def test_a_required_arm_that_is_late_makes_unready() -> None:
     """The probe has the time that a search has by default."""
     late = Watched("a", wait=True)
@@ -164,12 +177,12 @@ async def test_metrics_tell_what_became_of_searches() -> None:
 
 
 async def test_a_search_that_overruns_its_budget_is_counted() -> None:
-    """An arm that blocks the event loop makes the answer late; the count says that this happens."""
+    """An arm that blocks the event loop for 100 ms makes the answer late, and the count says so."""
 
     async def blocking(_: str) -> Any:
         yield "a"
         await asyncio.sleep(0.01)
-        time.sleep(0.3)  # noqa: ASYNC251 - this is what must not be done
+        time.sleep(0.15)  # noqa: ASYNC251 - this is what must not be done
         yield "b"
 
     async with asking(create_app(Pipeline({"blocking": blocking}))) as client:
@@ -187,6 +200,42 @@ async def test_a_search_with_a_required_arm_that_failed_is_counted() -> None:
         metrics = (await client.get("/metrics")).text
     assert value(metrics, 'rrf_stream_searches_total{outcome="failed"}') == 2
     assert value(metrics, "rrf_stream_open_fusions") == 0
+
+
+@pytest.mark.parametrize("path", ["/search", "/search/stream"])
+async def test_an_answer_that_breaks_is_counted_as_that(path: str) -> None:
+    """`present` that raises is neither a search that was complete nor a client that left."""
+
+    def present(_: FusedHit) -> NoReturn:
+        raise LookupError
+
+    async with asking(create_app(letters(), present=present)) as client:
+        await client.get(path, params={"q": "x"})
+        metrics = (await client.get("/metrics")).text
+    assert re.findall(r"^rrf_stream_searches_total\{.*", metrics, re.MULTILINE) == [
+        'rrf_stream_searches_total{outcome="broken"} 1.0'
+    ]
+    assert value(metrics, "rrf_stream_open_fusions") == 0
+
+
+async def test_every_problem_is_counted() -> None:
+    """By its status, also those of the guards, of a required arm and of a server that broke; once each."""
+
+    def present(_: FusedHit) -> NoReturn:
+        raise LookupError
+
+    token = "a token of some length"  # noqa: S105 - for the test
+    arms = [Arm("broken", failing, required=True), Arm("good", Watched("a").source)]
+    app = create_app(Pipeline(arms), token=token, hosts=["server"], present=present)
+    async with asking(app) as client:
+        key = {"Authorization": f"Bearer {token}"}
+        await client.get("/page.json")
+        await client.get("/page.json", headers=key | {"Host": "other.example"})
+        for path in ("/nowhere", "/search", "/search?q=x&arms=broken", "/search?q=x&arms=good"):
+            await client.get(path, headers=key)
+        metrics = (await client.get("/metrics", headers=key)).text
+    counted = re.findall(r'^rrf_stream_refused_total\{status="(\d+)"\} 1\.0$', metrics, re.MULTILINE)
+    assert sorted(counted) == ["400", "401", "404", "421", "500", "502"]
 
 
 async def test_two_servers_of_one_process_count_apart() -> None:

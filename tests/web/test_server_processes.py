@@ -5,93 +5,27 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 import time
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 from server_kit import events_in
+from server_programs import GRACE, PATIENCE, ended, has_asked, is_alive, pids_of, processes_in, server, url_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-HERE = Path(__file__).parent
-PATIENCE = 60.0
-GRACE = 3.0
-"""What the servers of these tests have; the time between two looks at signals and workers comes on top."""
-
-
-@contextmanager
-def server(workers: int = 1, manner: str = "once", **environment: str) -> Iterator[subprocess.Popen[str]]:
-    """Start a server; it is killed if it does not end within the block."""
-    command = [sys.executable, str(HERE / "server_process.py"), str(workers), manner]
-    env = {**os.environ, "PYTHONPATH": str(HERE), **environment}
-    ignores = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # a process inherits that
-    usual: Any = (
-        {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.default_int_handler)} if ignores else {}
-    )
-    with subprocess.Popen(  # noqa: S603 - the program is our own
-        command,
-        env=env,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-        **usual,
-    ) as process:
-        try:
-            yield process
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-
-
-def url_of(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    return process.stdout.readline().strip()
-
-
-def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    """Wait until a process has ended, and return its code and what it wrote."""
-    assert process.stdout is not None
-    assert process.stderr is not None
-    out, err = process.stdout.read(), process.stderr.read()
-    return process.wait(PATIENCE), out.strip(), err.strip()
-
-
-async def pids_of(url: str, count: int) -> set[int]:
-    """Ask until so many processes have answered."""
-    pids: set[int] = set()
-    async with asyncio.timeout(PATIENCE), httpx.AsyncClient(trust_env=False, timeout=PATIENCE) as client:
-        while len(pids) < count:
-            facts = await client.get(f"{url}/page.json", headers={"Connection": "close"})
-            pids.add(int(facts.json()["note"]))
-    return pids
-
-
-def processes_in(folder: Path) -> set[str]:
-    """Return whose files of metrics are in a folder."""
-    return {path.stem.rpartition("_")[2] for path in folder.iterdir()}
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+    from pathlib import Path
 
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("workers", [1, 2])
-async def test_a_signal_ends_a_server_gracefully(workers: int, number: signal.Signals) -> None:
+async def test_a_signal_ends_a_server_gracefully(
+    workers: int, number: signal.Signals, tmp_path: Path
+) -> None:
     """Open searches give their final snapshot with what is there, nobody gets in, and the exit code is 0."""
-    with server(workers) as process:
+    asked = tmp_path / "asked"
+    with server(workers, ASKED=str(asked)) as process:
         url = await asyncio.to_thread(url_of, process)
         pids = await pids_of(url, workers)
         asker = httpx.AsyncClient(trust_env=False, timeout=PATIENCE)
@@ -104,7 +38,7 @@ async def test_a_signal_ends_a_server_gracefully(workers: int, number: signal.Si
             text = await anext(parts)
             while '"id":"slow"' not in text:
                 text += await anext(parts)
-            await asyncio.sleep(0.5)  # so that the searches are under way
+            await has_asked(asked, 1 + len(asking))
             started = time.monotonic()
             process.send_signal(number)
             text += "".join([part async for part in parts])
@@ -128,15 +62,16 @@ async def test_a_signal_ends_a_server_gracefully(workers: int, number: signal.Si
 
 
 @pytest.mark.asyncio
-async def test_workers_answer_searches_at_the_end_without_any_stream() -> None:
+async def test_workers_answer_searches_at_the_end_without_any_stream(tmp_path: Path) -> None:
     """It is no stream that tells a worker to end its searches: those that wait for one answer get it, too."""
-    with server(2) as process:
+    asked = tmp_path / "asked"
+    with server(2, ASKED=str(asked)) as process:
         url = await asyncio.to_thread(url_of, process)
         await pids_of(url, 2)
         async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE) as client:
             asking = client.get(f"{url}/search", params={"q": "ab", "timeout_ms": 60_000})
             answering = asyncio.create_task(asking)
-            await asyncio.sleep(0.5)
+            await has_asked(asked, 1)
             process.terminate()
             answer = await answering
         assert (await asyncio.to_thread(ended, process))[:2] == (0, "ended")
@@ -152,16 +87,21 @@ def test_a_signal_before_anything_is_served_ends_the_server() -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_process_can_serve_again() -> None:
-    """After a signal the next server of the process searches as the first did."""
-    with server(manner="again") as process:
+async def test_a_process_can_serve_again(tmp_path: Path) -> None:
+    """After a signal that ended a stream, the next server of the process searches as the first did."""
+    asked = tmp_path / "asked"
+    with server(manner="again", ASKED=str(asked)) as process:
         for _ in range(2):
-            url = await asyncio.to_thread(url_of, process)
+            url = f"{await asyncio.to_thread(url_of, process)}/search/stream"
             async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE) as client:
-                for _ in range(2):
-                    answer = await client.get(f"{url}/search/stream", params={"q": "ab", "timeout_ms": 900})
-                    assert events_in(answer.text)[-1].data["outcome"] == "deadline"
-            process.terminate()
+                # Longer than the time between two looks at whether the server ends.
+                answer = await client.get(url, params={"q": "ab", "timeout_ms": 900})
+                assert events_in(answer.text)[-1].data["outcome"] == "deadline"
+                before = len(await has_asked(asked, 1))
+                answering = asyncio.create_task(client.get(url, params={"q": "ab", "timeout_ms": 60_000}))
+                await has_asked(asked, before + 1)
+                process.terminate()
+                assert events_in((await answering).text)[-1].data["outcome"] == "stopped"
         assert (await asyncio.to_thread(ended, process))[:2] == (0, "ended")
 
 
@@ -185,3 +125,29 @@ async def test_metrics_of_workers_are_one(tmp_path: Path) -> None:
     assert f'rrf_stream_arms_total{{arm="quick",status="exhausted"}} {count:.1f}' in metrics
     assert "rrf_stream_open_fusions 0.0" in metrics
     assert len(processes_in(tmp_path)) >= 2
+
+
+@pytest.mark.asyncio
+async def test_searches_of_a_worker_that_was_killed_are_not_open(tmp_path: Path) -> None:
+    """What a process could not take back is forgotten once it is gone; what it counted stays."""
+    asked, folder = tmp_path / "asked", tmp_path / "metrics"
+    folder.mkdir()
+    with server(2, ASKED=str(asked), PROMETHEUS_MULTIPROC_DIR=str(folder)) as process:
+        url = await asyncio.to_thread(url_of, process)
+        await pids_of(url, 2)
+        async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE) as client:
+            searching = client.get(f"{url}/search", params={"q": "ab", "timeout_ms": 60_000})
+            lost = asyncio.create_task(searching)
+            (pid,) = await has_asked(asked, 1)
+            os.kill(pid, signal.SIGKILL)
+            with pytest.raises(httpx.HTTPError):
+                await lost
+            metrics = ""
+            async with asyncio.timeout(PATIENCE):
+                while "rrf_stream_open_fusions 0.0" not in metrics:
+                    try:
+                        metrics = (await client.get(f"{url}/metrics")).text
+                    except httpx.HTTPError:  # a connection that waited for the one that is gone
+                        await asyncio.sleep(0.1)
+        process.terminate()
+        await asyncio.to_thread(ended, process)

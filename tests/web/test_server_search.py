@@ -40,6 +40,7 @@ async def test_the_answer_is_the_final_snapshot() -> None:
         expected = await pipeline.search("abcd")
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
     assert answer.headers["rrf-coverage"] == "full"
+    assert answer.headers["cache-control"] == "no-store"
     told = Snapshot.from_dict(answer.json())
     assert told.to_dict() == answer.json()
     assert (told.final, told.outcome) == (True, Outcome.COMPLETE)
@@ -82,6 +83,7 @@ async def test_a_required_arm_that_fails_is_a_problem() -> None:
         answer = await client.get("/search", params={"q": "x"})
     assert (answer.status_code, answer.headers["content-type"]) == (502, "application/problem+json")
     assert answer.json()["arm"] == "broken"
+    assert answer.headers["cache-control"] == "no-store"
     assert is_silent(answer)
 
 

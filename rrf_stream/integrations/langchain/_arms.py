@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
 from typing import Any, TypeAlias
 
@@ -17,11 +17,13 @@ from rrf_stream.integrations.langchain._core import (
     RunnableBindingBase,
     RunnableConfig,
     RunnableLambda,
+    RunnableSequence,
+    RunnableWithFallbacks,
     VectorStore,
     VectorStoreRetriever,
 )
 
-__all__ = ["IdKey", "blocking", "from_langchain"]
+__all__ = ["IdKey", "blocking", "from_langchain", "search_of"]
 
 IdKey: TypeAlias = str | Callable[[Document], Any] | None
 """A key of the metadata of documents, what gives the id of one, or None for its text."""
@@ -34,7 +36,8 @@ def from_langchain(
 
     A retriever that is asynchronous itself is awaited. Any other has its `invoke` called in a thread of
     this library, not in the executor that LangChain would use: there a call that is stuck keeps
-    `asyncio.run` from ending.
+    `asyncio.run` from ending. A sequence, or one with fallbacks, is awaited if all of its members are, or
+    if one is a coroutine function, which has no other way.
 
     Example:
         `Pipeline({"dense": from_langchain(store.as_retriever()), "text": text}, timeout=0.3)`
@@ -90,24 +93,48 @@ _SEARCHES = {
 
 
 def _is_asynchronous(retriever: Runnable[Any, Any]) -> bool:
+    """Return whether to await it: all that it is made of is asynchronous, or something is nothing else."""
+    members = [*_members(retriever)]
+    return all(map(_awaits, members)) or any(
+        isinstance(one, RunnableLambda) and not hasattr(one, "func") for one in members
+    )
+
+
+def _members(retriever: Runnable[Any, Any]) -> Iterator[Runnable[Any, Any]]:
+    """Give what a runnable is made of, as far as LangChain's own wrappers tell."""
+    inner: Iterable[Runnable[Any, Any]]
+    match retriever:
+        case RunnableBindingBase():  # with_config, with_retry, bind
+            inner = [retriever.bound]
+        case DynamicRunnable():  # configurable_fields, configurable_alternatives
+            inner = [retriever.default]
+        case RunnableWithFallbacks():
+            inner = retriever.runnables
+        case RunnableSequence():
+            inner = retriever.steps
+        case _:
+            yield retriever
+            return
+    for one in inner:
+        yield from _members(one)
+
+
+def _awaits(retriever: Runnable[Any, Any]) -> bool:
     """Return whether its `ainvoke` is more than its `invoke` in an executor of asyncio."""
-    if isinstance(retriever, RunnableBindingBase):  # with_config, with_retry, bind
-        return _is_asynchronous(retriever.bound)
-    if isinstance(retriever, DynamicRunnable):  # configurable_fields, configurable_alternatives
-        return _is_asynchronous(retriever.default)
     if isinstance(retriever, RunnableLambda):
         return hasattr(retriever, "afunc")
     if not isinstance(retriever, BaseRetriever) or type(retriever).ainvoke is not BaseRetriever.ainvoke:
         return type(retriever).ainvoke is not Runnable.ainvoke
-    search = _search_of(type(retriever))
-    if isinstance(retriever, VectorStoreRetriever) and search is _search_of(VectorStoreRetriever):
+    search = search_of(type(retriever))
+    if isinstance(retriever, VectorStoreRetriever) and search is search_of(VectorStoreRetriever):
         store = type(retriever.vectorstore)
         names = _SEARCHES.get(retriever.search_type, ())
         return any(getattr(store, name) is not getattr(VectorStore, name) for name in names)
     return bool(search.__module__ != BaseRetriever.__module__)  # which makes one for classes without
 
 
-def _search_of(kind: type[BaseRetriever]) -> Any:
+def search_of(kind: type[BaseRetriever]) -> Any:
+    """Return the asynchronous method that a class of retrievers has of its own, or inherits."""
     return kind._aget_relevant_documents  # noqa: SLF001 - a class is asynchronous by overriding it
 
 

@@ -13,8 +13,9 @@ try:
     from langchain_core.documents import Document
     from langchain_core.retrievers import BaseRetriever, RetrieverLike
     from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda, ensure_config, patch_config
-    from langchain_core.runnables.base import RunnableBindingBase
+    from langchain_core.runnables.base import RunnableBindingBase, RunnableSequence
     from langchain_core.runnables.configurable import DynamicRunnable
+    from langchain_core.runnables.fallbacks import RunnableWithFallbacks
     from langchain_core.runnables.utils import ConfigurableFieldSpec, get_unique_config_specs
     from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 except ImportError as error:
@@ -33,6 +34,8 @@ __all__ = [
     "RunnableBindingBase",
     "RunnableConfig",
     "RunnableLambda",
+    "RunnableSequence",
+    "RunnableWithFallbacks",
     "VectorStore",
     "VectorStoreRetriever",
     "ensure_config",

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from anyio.from_thread import start_blocking_portal
-
 from rrf_stream import Arm, fuse_arms, in_thread, open_fusion
-from rrf_stream.integrations.langchain._arms import IdKey, blocking, from_langchain
+from rrf_stream.integrations._two_ways import wait_for
+from rrf_stream.integrations.langchain._arms import IdKey, blocking, from_langchain, search_of
 from rrf_stream.integrations.langchain._core import (
     AsyncCallbackManager,
     AsyncCallbackManagerForRetrieverRun,
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["FusionRetriever"]
 
 
-class FusionRetriever(BaseRetriever):
+class FusionRetriever(BaseRetriever, extra="forbid"):
     """Fuses the answers of retrievers by reciprocal rank, on time; put it where an `EnsembleRetriever` was.
 
     Documents are copies: their `metadata["rrf"]` tells, in plain JSON types, the `score`, `rank` and
@@ -59,7 +57,7 @@ class FusionRetriever(BaseRetriever):
         raise_on_degraded: Whether to raise if any retriever did not answer in full.
 
     Raises:
-        ValueError: A value is out of its range, or of another type.
+        ValueError: A value is out of its range, or of another type, or for a field that there is not.
     """
 
     retrievers: Sequence[RetrieverLike]
@@ -117,11 +115,15 @@ class FusionRetriever(BaseRetriever):
         """Yield documents, best first, as soon as nothing that is still to come can change their place.
 
         The lists add up to what `ainvoke` returns, but for what is not settled yet with a document's place:
-        its score, its ranks, and which retriever's copy is shown. They are those of the moment.
+        its score, its ranks, and which retriever's copy is shown. They are those of the moment. A subclass
+        that has an `_aget_relevant_documents` of its own gives all in one list.
 
         Raises:
             DegradedError: No retriever answered, or not all in full with `raise_on_degraded`.
         """
+        if search_of(type(self)) is not search_of(FusionRetriever):
+            yield await self.ainvoke(input, config, **kwargs)
+            return
         run = await self._started(input, config, **kwargs)
         told: list[Document] = []
         try:
@@ -172,10 +174,8 @@ class FusionRetriever(BaseRetriever):
         inherited: RunnableConfig | None = None,
         **_: Any,
     ) -> list[Document]:
-        arms = self._arms(_asking(query, run_manager, inherited, self.id_key, arm_of=_in_this_context))
-        # An event loop in a thread of its own: one may run here, and if not, asyncio's state stays as it is.
-        with start_blocking_portal("asyncio", name="rrf_stream.invoke") as portal:
-            return portal.call(self._search, arms)
+        arms = self._arms(_asking(query, run_manager, inherited, self.id_key, arm_of=_invoking))
+        return wait_for(partial(self._search, arms))
 
     async def _aget_relevant_documents(
         self,
@@ -248,16 +248,8 @@ def _asking(
     return source_of
 
 
-def _in_this_context(retriever: RetrieverLike, **options: Any) -> Callable[[str], Any]:
-    """Return an arm for a thread that sees the caller's context, and not that of the event loop between."""
-    context = copy_context()
-    invoke = blocking(retriever, **options)
-
-    def ask(query: str) -> Any:
-        return context.run(invoke, query)
-
-    ask.__name__ = invoke.__name__
-    return in_thread(ask)
+def _invoking(retriever: RetrieverLike, **options: Any) -> Callable[[str], Any]:
+    return in_thread(blocking(retriever, **options))
 
 
 def _documents(snapshot: Snapshot, hits: Iterable[FusedHit]) -> list[Document]:

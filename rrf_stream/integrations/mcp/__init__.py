@@ -4,10 +4,10 @@ server = create_server(pipeline, about="the handbook", fetch=index.get)
 server.run("stdio")
 """
 
-from rrf_stream.integrations.mcp._answer import Describe
 from rrf_stream.integrations.mcp._fetch import Fetch
 from rrf_stream.integrations.mcp._models import FetchedDocument, SearchAnswer, SearchHit
 from rrf_stream.integrations.mcp._server import create_server, serve_http, serve_stdio
+from rrf_stream.integrations.mcp._text import Describe
 
 __all__ = [
     "Describe",

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rrf_stream.integrations.mcp import _words as words
 from rrf_stream.integrations.mcp._models import FetchedDocument, SearchAnswer, SearchHit
-from rrf_stream.integrations.mcp._text import LONGEST_ID, cut, encodable, id_text, one_line, passage
+from rrf_stream.integrations.mcp._text import (
+    LONGEST_ID,
+    Describe,
+    cut,
+    described,
+    id_text,
+    one_line,
+    passage,
+    visible,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rrf_stream import FusedHit, Snapshot
 
-__all__ = ["Answer", "Describe", "Document", "Style", "answer_of", "document_of", "progress_of"]
-
-Describe: TypeAlias = Callable[[Any], tuple[str, str]]
-"""Gives the title and the text of a document."""
+__all__ = ["Answer", "Document", "Style", "answer_of", "document_of", "progress_of"]
 
 _SNIPPETS = (300, 150, 80, 0)  # characters, the longest first that leave room for all hits
 _LONGEST_TITLE = 120
-_MOST_LINKS = 100
-_PLAIN = json.JSONEncoder(ensure_ascii=False, default=str, check_circular=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,15 +84,18 @@ def answer_of(snapshot: Snapshot, *, query: str, top_k: int, style: Style) -> An
 
 def _row(hit: FusedHit, query: str, describe: Describe) -> SearchHit:
     title, text = describe(hit.item)
-    title = cut(one_line(title[: 10 * _LONGEST_TITLE]), _LONGEST_TITLE)
     return SearchHit(
         rank=hit.rank,
         id=cut(id_text(hit.id), LONGEST_ID),
-        title=title,
-        snippet=passage(text, query, _SNIPPETS[0], title=title),
+        title=_title(title),
+        snippet=passage(text, query, _SNIPPETS[0]),
         score=float(f"{hit.score:.6g}"),
         arms=dict(hit.ranks),
     )
+
+
+def _title(given: str) -> str:
+    return cut(one_line(given[: 10 * _LONGEST_TITLE]), _LONGEST_TITLE)
 
 
 def _answer(snapshot: Snapshot, rows: list[SearchHit], top_k: int, style: Style) -> Answer:
@@ -134,7 +142,7 @@ def progress_of(snapshot: Snapshot, *, style: Style) -> str:
     best = ""
     if snapshot.hits:
         first = snapshot.hits[0]
-        best = one_line(style.describe(first.item)[0][: 10 * _LONGEST_TITLE]) or one_line(id_text(first.id))
+        best = _title(style.describe(first.item)[0]) or one_line(id_text(first.id))
     return words.progress(snapshot, names=style.names, best=best)
 
 
@@ -146,63 +154,34 @@ def document_of(document: Any, *, start: int, describe: Describe, most: int) -> 
         start: A character of its text, from 0; at its end or behind it there is no text left.
         describe: Gives its title and text.
         most: Characters at most, as text and as JSON.
+
+    Raises:
+        TypeError: `describe` gives something else than two texts.
+        Exception: What it raises.
     """
-    title, text = describe(document)
-    title = cut(one_line(title[: 10 * _LONGEST_TITLE]), _LONGEST_TITLE)
-    extra: dict[str, Any] = {
-        "links": _links(document, room=most // 4),
-        "metadata": _metadata(document, room=most // 4),
-    }
+    title, text = described(describe, document)
     length = most
     while True:
-        part = encodable(text[start : start + length])
-        end = start + len(part)
+        end = start + length
         data = FetchedDocument(
-            title=title,
-            text=part,
+            title=_title(title),
+            text=visible(text[start:end]),
             start=start,
             total_chars=len(text),
             next_start=end if end < len(text) else None,
-            **extra,
         )
         found = Document(data, _document_text(data))
         if length < 2 or _fits(found, most):
             return found
         # Characters that JSON escapes take up to six times their room.
-        length = min(length - 1, len(part)) * 9 // 10
+        length = min(length, len(text) - start) * 9 // 10
 
 
 def _document_text(document: FetchedDocument) -> str:
     titled = document.title and not document.text.lstrip("# ").startswith(document.title)
     lines = [document.title, "", document.text] if titled else [document.text]
-    end = document.start + len(document.text)
     if document.start or document.next_start is not None:
+        end = document.total_chars if document.next_start is None else document.next_start
         lines += ["", f"(Characters {document.start} to {end} of {document.total_chars}."]
         lines[-1] += f" Go on with start={end}.)" if document.next_start is not None else " This is the end.)"
     return "\n".join(lines)
-
-
-def _links(document: Any, *, room: int) -> list[str]:
-    given = document.get("links") if isinstance(document, Mapping) else getattr(document, "links", None)
-    links: list[str] = []
-    for link in given[:_MOST_LINKS] if isinstance(given, list | tuple) else ():
-        links.append(id_text(link))
-        if not _has_room(links, room):
-            return links[:-1]
-    return links
-
-
-def _metadata(document: Any, *, room: int) -> dict[str, Any]:
-    """Return what else is known of a document, if it is JSON, or nearly, and there is room for it."""
-    given = document.get("metadata") if isinstance(document, Mapping) else getattr(document, "metadata", None)
-    if not isinstance(given, Mapping):
-        return {}
-    try:
-        plain: dict[str, Any] = json.loads(encodable(_PLAIN.encode(dict(given))))
-    except (TypeError, ValueError, RecursionError):
-        return {}
-    return plain if _has_room(plain, room) else {}
-
-
-def _has_room(value: Iterable[Any], room: int) -> bool:
-    return len(json.dumps(value)) <= room

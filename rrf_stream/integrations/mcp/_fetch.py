@@ -5,24 +5,23 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from typing import Any, TypeAlias
 
 import anyio
-import anyio.to_thread
 
+from rrf_stream import Hit, in_thread
+from rrf_stream.errors import ThreadLimitError
+from rrf_stream.integrations.mcp._limits import RefusedError
 from rrf_stream.integrations.mcp._text import LONGEST_ID, ids_meant
 
-__all__ = ["Fetch", "FetchError", "document_by"]
+__all__ = ["Fetch", "document_by", "unreadable"]
 
 Fetch: TypeAlias = Callable[[Any], Any]
 """Takes an id and gives the document, or an awaitable of it; None, or a LookupError, if there is none."""
 
 _LONGEST = 6 * LONGEST_ID + 2  # an id that is shown as JSON has escapes and quotes
 _logger = logging.getLogger("rrf_stream.mcp")
-
-
-class FetchError(Exception):
-    """A document could not be read; the message is for the model."""
 
 
 async def document_by(fetch: Fetch, text: str, *, within: float) -> Any:
@@ -34,7 +33,7 @@ async def document_by(fetch: Fetch, text: str, *, within: float) -> Any:
         within: Seconds that it may take.
 
     Raises:
-        FetchError: It took too long, or failed.
+        RefusedError: It took too long, or failed.
     """
     if len(text) > _LONGEST:
         return None
@@ -42,11 +41,15 @@ async def document_by(fetch: Fetch, text: str, *, within: float) -> Any:
         with anyio.move_on_after(within):
             return await _found(fetch, text)
     except Exception as error:
-        _logger.warning("rrf_stream.fetch_failed: %r", error)
-        raise FetchError(
-            f"the document could not be read ({type(error).__name__}); try again later"
-        ) from error
-    raise FetchError(f"the document could not be read within {within:g} s; try again later")
+        raise unreadable(error) from error
+    raise RefusedError(f"the document could not be read within {within:g} s; try again later")
+
+
+def unreadable(error: Exception) -> RefusedError:
+    """Log why a document could not be read, and return what a model is told of it."""
+    _logger.warning("rrf_stream.fetch_failed: %r", error)
+    why = "too many are being read" if isinstance(error, ThreadLimitError) else type(error).__name__
+    return RefusedError(f"the document could not be read ({why}); try again later")
 
 
 async def _found(fetch: Fetch, text: str) -> Any:
@@ -67,6 +70,7 @@ async def _found(fetch: Fetch, text: str) -> Any:
 async def _called(fetch: Fetch, id_: Any) -> Any:
     if inspect.iscoroutinefunction(fetch):
         return await fetch(id_)
-    # In a list, as trio takes an awaitable from a thread for a mistake.
-    (found,) = await anyio.to_thread.run_sync(lambda: [fetch(id_)], abandon_on_cancel=True)
+    # As a source of one result, it has a thread that is counted until it ends, though nobody waits any more.
+    async with aclosing(aiter(in_thread(lambda: [Hit("document", item=fetch(id_))]))) as results:
+        found = (await anext(results))[0].item
     return await found if isinstance(found, Awaitable) else found

@@ -5,12 +5,14 @@ The only module that imports uvicorn.
 
 from __future__ import annotations
 
+import ipaddress
+import re
 import socket
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rrf_stream.errors import MissingExtraError
-from rrf_stream.integrations.mcp._until_cancelled import run_until_cancelled
+from rrf_stream.integrations.mcp._ending import run_until_told
 
 try:
     import uvicorn
@@ -24,6 +26,7 @@ __all__ = ["hosts_of", "serve"]
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - named to be told apart
+_NAME = re.compile(r"[a-zA-Z0-9_.-]+")
 _GRACE = 2  # seconds that answers under way have when the server is to end
 
 
@@ -35,7 +38,7 @@ def hosts_of(host: str, allowed: Iterable[str]) -> list[str]:
         allowed: Names to allow, beside that address and those of the loopback.
 
     Raises:
-        ValueError: It listens on every address, and no name is allowed.
+        ValueError: It listens on every address, and no name is allowed; or one is no name.
         TypeError: `allowed` is one text.
     """
     if isinstance(allowed, str):
@@ -45,7 +48,19 @@ def hosts_of(host: str, allowed: Iterable[str]) -> list[str]:
         names.insert(0, host)
     elif not names:
         raise ValueError(f"allowed_hosts must name this machine as clients do, as the host is {host!r}")
-    return [f"[{name}]" if ":" in name else name for name in dict.fromkeys((*names, *_LOOPBACK))]
+    return list(dict.fromkeys(map(_in_url, (*names, *_LOOPBACK))))
+
+
+def _in_url(name: str) -> str:
+    """Return a name as it stands in a URL, in lower case, as clients write it there."""
+    if _NAME.fullmatch(name):
+        return name.lower()
+    try:
+        return f"[{ipaddress.IPv6Address(name.strip('[]')).compressed}]"
+    except ValueError:
+        raise ValueError(
+            f"allowed_hosts must be names or addresses, without scheme and port, not {name!r}"
+        ) from None
 
 
 async def serve(app: Any, *, host: str, port: int, on_ready: Callable[[int], object]) -> None:
@@ -77,8 +92,11 @@ async def serve(app: Any, *, host: str, port: int, on_ready: Callable[[int], obj
         def end() -> None:
             server.should_exit = True
 
-        on_ready(listener.getsockname()[1])
-        await run_until_cancelled(partial(server.serve, sockets=[listener]), end)
+        async def run() -> None:
+            on_ready(listener.getsockname()[1])
+            await server.serve(sockets=[listener])
+
+        await run_until_told(run, end)
 
 
 async def _completed(app: Any, scope: Any, receive: Any, send: Any) -> None:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import math
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-__all__ = ["Limits"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Limits", "Places", "RefusedError"]
 
 _LEAST_CHARS = 2_000  # room for what must be said, whatever documents hold
 
@@ -25,6 +30,7 @@ class Limits:
     max_query_chars: int
     max_chars: int
     max_fetch_chars: int
+    max_calls: int
     progress_interval: float
 
     def __post_init__(self) -> None:
@@ -34,7 +40,7 @@ class Limits:
             raise ValueError(
                 f"timeout must be at most max_timeout, {self.max_timeout!r}, not {self.timeout!r}"
             )
-        for name in ("max_top_k", "max_query_chars"):
+        for name in ("max_top_k", "max_query_chars", "max_calls"):
             _check_count(name, getattr(self, name), least=1)
         for name in ("max_chars", "max_fetch_chars"):
             _check_count(name, getattr(self, name), least=_LEAST_CHARS)
@@ -51,7 +57,7 @@ class Limits:
 
     def budget(self, timeout_ms: int | None) -> float:
         """Return the seconds that a call has."""
-        return self.timeout if timeout_ms is None else min(timeout_ms / 1000, self.max_timeout)
+        return self.timeout if timeout_ms is None else min(timeout_ms, self.max_timeout * 1000) / 1000
 
     def refusal(self, query: str, *, top_k: int, timeout_ms: int | None) -> str:
         """Return why a search is refused; nothing if it is not."""
@@ -65,6 +71,32 @@ class Limits:
         if timeout_ms is not None and timeout_ms < 1:
             return f"timeout_ms must be at least 1, not {timeout_ms}"
         return ""
+
+
+class RefusedError(Exception):
+    """A call has no answer; the message is for the model."""
+
+
+class Places:
+    """The calls that may be under way.
+
+    Args:
+        most: How many.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Take a place, or raise `RefusedError`."""
+        if not self._left:
+            raise RefusedError("too many calls are under way; try again later")
+        self._left -= 1
+        try:
+            yield
+        finally:
+            self._left += 1
 
 
 def _check_seconds(name: str, value: float) -> None:

@@ -5,24 +5,54 @@ The only module that imports pydantic.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from rrf_stream.errors import MissingExtraError
 
 try:
-    from pydantic import BaseModel, ConfigDict, Field
+    from pydantic import BaseModel, ConfigDict, Field, ValidationError
 except ImportError as error:
     raise MissingExtraError("pydantic", extra="mcp") from error
 
-__all__ = ["FetchedDocument", "SearchAnswer", "SearchHit", "described"]
+__all__ = ["FetchedDocument", "SearchAnswer", "SearchHit", "argument", "strict", "why_refused"]
+
+T = TypeVar("T", bound=BaseModel)
 
 
-def described(words: str, **schema: Any) -> Any:
+def argument(words: str, **schema: Any) -> Any:
     """Return what stands in an `Annotated` parameter of a tool: its description, and limits for its schema.
 
     The limits tell the model; the tool itself checks them, to refuse in plain words.
     """
     return Field(description=words, json_schema_extra=schema or None)
+
+
+def strict(arguments: type[T]) -> type[T]:
+    """Return a model of arguments that takes no others, instead of passing over them."""
+
+    class Strict(arguments):  # type: ignore[valid-type, misc]
+        model_config = ConfigDict(extra="forbid", title=arguments.__name__)
+
+    return Strict
+
+
+def why_refused(error: BaseException | None) -> str:
+    """Return why arguments do not fit the schema of a tool; nothing if that is not what happened."""
+    if not isinstance(error, ValidationError):
+        return ""
+    return "; ".join(f"{'.'.join(map(str, one['loc']))} {_wrong(one['type'])}" for one in error.errors())
+
+
+def _wrong(kind: str) -> str:
+    match kind.partition("_")[0]:
+        case "missing":
+            return "must be given"
+        case "extra":
+            return "is no argument of this tool"
+        case "int":
+            return "must be a whole number"
+        case _:
+            return "must be text"
 
 
 class SearchHit(BaseModel):
@@ -71,5 +101,3 @@ class FetchedDocument(BaseModel):
     next_start: int | None = Field(
         description="The start to call fetch with for the text that follows; null if this is the end."
     )
-    links: list[str] = Field(description="Ids of documents that this one points to; fetch takes them.")
-    metadata: dict[str, Any] = Field(description="What else is known of the document.")

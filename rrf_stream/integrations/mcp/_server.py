@@ -1,30 +1,35 @@
 """The server with its tools, and how it is served. The only module that imports mcp."""
 
 # No `from __future__ import annotations`: the annotations of the tools are made while the server is.
-import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from types import MappingProxyType
 from typing import Annotated, Any
 
-import anyio
-
-from rrf_stream import Fusion, Pipeline, Snapshot, __version__, drain
-from rrf_stream.errors import ArmError, MissingExtraError
-from rrf_stream.integrations.mcp import _words as words
-from rrf_stream.integrations.mcp._answer import Describe, Style, answer_of, document_of, progress_of
-from rrf_stream.integrations.mcp._fetch import Fetch, FetchError, document_by
-from rrf_stream.integrations.mcp._limits import Limits
-from rrf_stream.integrations.mcp._models import FetchedDocument, SearchAnswer, described
+from rrf_stream import Pipeline, __version__
+from rrf_stream.errors import MissingExtraError
+from rrf_stream.integrations.mcp._answer import Style, answer_of, document_of
+from rrf_stream.integrations.mcp._ending import open_while_running, run_until_told
+from rrf_stream.integrations.mcp._fetch import Fetch, document_by, unreadable
+from rrf_stream.integrations.mcp._limits import Limits, Places, RefusedError
+from rrf_stream.integrations.mcp._models import (
+    FetchedDocument,
+    SearchAnswer,
+    argument,
+    strict,
+    why_refused,
+)
+from rrf_stream.integrations.mcp._progress import answered
 from rrf_stream.integrations.mcp._stdin import stdin_that_ends
+from rrf_stream.integrations.mcp._text import Describe, forgiving
 from rrf_stream.integrations.mcp._text import describe as describe_usual
 from rrf_stream.integrations.mcp._tools import fetch_description, instructions, search_description
-from rrf_stream.integrations.mcp._until_cancelled import run_until_cancelled
 
 try:
     from mcp.server.mcpserver import Context, MCPServer
     from mcp.server.mcpserver.exceptions import ToolError
+    from mcp.server.mcpserver.tools import Tool
     from mcp.server.transport_security import TransportSecuritySettings
     from mcp.types import CallToolResult, TextContent, ToolAnnotations
 except ImportError as error:
@@ -32,7 +37,7 @@ except ImportError as error:
 
 __all__ = ["create_server", "serve_http", "serve_stdio"]
 
-_DRAIN = 1.0  # seconds that arms have to clean up when the server ends
+_WORDING = 0.01  # seconds of a call, at most, that are kept for wording its answer
 _READS = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
 )
@@ -52,6 +57,7 @@ def create_server(
     max_query_chars: int = 2_000,
     max_chars: int = 8_000,
     max_fetch_chars: int = 40_000,
+    max_calls: int = 64,
     progress_interval: float = 0.25,
     lifespan: Callable[[], AbstractAsyncContextManager[Any]] | None = None,
 ) -> MCPServer[Any]:
@@ -67,10 +73,12 @@ def create_server(
         pipeline: What is asked. Its own `top_k`, `settle` and `timeout` do not count here.
         name: The name of the server.
         about: What there is to find, for the descriptions of the tools: "the handbook of the company".
-        fetch: Gives a document by its id, for the tool `fetch`; a plain function runs in a thread. It is
-            asked for the id as text and, if that finds nothing and is JSON, for what it says.
+        fetch: Gives a document by its id, for the tool `fetch`; a plain function runs in a thread, which
+            counts for `set_thread_limit`. It is asked for the id as text and, if that finds nothing and is
+            JSON, for what it says.
         describe: Gives the title and text of what an arm returned as item, or `fetch` as document; by
-            default the attributes or keys that most libraries use.
+            default the attributes or keys that most libraries use. A hit on which it fails is shown by its
+            id alone.
         arm_names: How arms are called in sentences, by their names: `{"dense": "the vector index"}`.
         timeout: Seconds that a search has if the call does not say; more than 0.
         max_timeout: Seconds that a call can have at most; more is taken for that.
@@ -78,8 +86,10 @@ def create_server(
         max_query_chars: Characters of a query at most, at least 1.
         max_chars: Characters of an answer of `search` at most, as text and as JSON; at least 2,000.
         max_fetch_chars: The same for `fetch`, which gives longer documents in parts.
+        max_calls: Calls that may be under way, at least 1; more are refused.
         progress_interval: Seconds between two notifications of one search at the least; more than 0.
-        lifespan: Entered when the server starts, and left when it ends: opens what retrievers need.
+        lifespan: Opens what retrievers need: entered before the first call and left when the server ends.
+            Over HTTP it is entered once, in memory and over standard input once for each client.
 
     Raises:
         ValueError: A number is out of its range.
@@ -97,110 +107,116 @@ def create_server(
         max_query_chars=max_query_chars,
         max_chars=max_chars,
         max_fetch_chars=max_fetch_chars,
+        max_calls=max_calls,
         progress_interval=progress_interval,
     )
-    style = Style(names=dict(arm_names), describe=describe, max_chars=max_chars, can_fetch=fetch is not None)
-    server: MCPServer[Any] = MCPServer(
-        name,
-        version=__version__,
-        instructions=instructions(about, can_fetch=style.can_fetch),
-        lifespan=partial(_running, lifespan),
-        log_level="WARNING",
+    style = Style(
+        names=dict(arm_names),
+        describe=forgiving(describe),
+        max_chars=max_chars,
+        can_fetch=fetch is not None,
     )
+    places = Places(max_calls)
 
     async def search(
-        query: Annotated[str, described("What to look for.", minLength=1, maxLength=max_query_chars)],
+        query: Annotated[str, argument("What to look for.", minLength=1, maxLength=max_query_chars)],
         ctx: Context[Any, Any],
-        top_k: Annotated[int, described("Hits at most.", minimum=1, maximum=max_top_k)] = min(10, max_top_k),
+        top_k: Annotated[int, argument("Hits at most.", minimum=1, maximum=max_top_k)] = min(10, max_top_k),
         timeout_ms: Annotated[
-            int | None, described(f"Milliseconds until the answer; {limits.default_ms} if null.", minimum=1)
+            int | None, argument(f"Milliseconds until the answer; {limits.default_ms} if null.", minimum=1)
         ] = None,
     ) -> Annotated[CallToolResult, SearchAnswer]:
         if refused := limits.refusal(query, top_k=top_k, timeout_ms=timeout_ms):
             raise ToolError(refused)
+        budget = limits.budget(timeout_ms)
         # Arms clean up in the background: the answer does not wait for them.
         fusion = pipeline.open(
             query,
             top_k=top_k,
             settle=None,
-            timeout=limits.budget(timeout_ms),
+            timeout=budget - min(_WORDING, budget / 10),
             min_interval=progress_interval,
             grace=0.0,
         )
-        snapshot = await _answered(fusion, ctx, budget=limits.budget(timeout_ms), style=style)
+        try:
+            with places.taken():
+                snapshot = await answered(fusion, ctx.report_progress, budget=budget, style=style)
+        except RefusedError as error:
+            raise ToolError(str(error)) from error
         answer = answer_of(snapshot, query=query, top_k=top_k, style=style)
         return _result(answer.text, answer.data)
 
     async def fetch_document(
-        id: Annotated[str, described("The id of a hit of search, unchanged.")],  # noqa: A002
-        start: Annotated[int, described("The character to start at.", minimum=0)] = 0,
+        id: Annotated[str, argument("The id of a hit of search, unchanged.")],  # noqa: A002
+        start: Annotated[int, argument("The character to start at.", minimum=0)] = 0,
     ) -> Annotated[CallToolResult, FetchedDocument]:
         if start < 0:
             raise ToolError(f"start must be at least 0, not {start}")
         try:
-            document = await document_by(fetch, id, within=max_timeout) if fetch else None
-        except FetchError as error:
+            with places.taken():
+                document = await document_by(fetch, id, within=max_timeout) if fetch else None
+        except RefusedError as error:
             raise ToolError(str(error)) from error
         if document is None:
             raise ToolError("there is no document with this id; give the id of a hit of search, unchanged")
-        found = document_of(document, start=start, describe=describe, most=max_fetch_chars)
+        try:
+            found = document_of(document, start=start, describe=describe, most=max_fetch_chars)
+        except Exception as error:
+            raise ToolError(str(unreadable(error))) from error
         return _result(found.text, found.data)
 
-    server.add_tool(
-        search,
-        title="Search",
-        description=search_description(
-            about,
-            default_ms=limits.default_ms,
-            most_ms=limits.most_ms,
-            can_fetch=style.can_fetch,
-        ),
-        annotations=_READS,
+    searching = search_description(
+        about, default_ms=limits.default_ms, most_ms=limits.most_ms, can_fetch=style.can_fetch
     )
+    tools = [_tool(search, "search", title="Search", description=searching)]
     if fetch is not None:
-        server.add_tool(
-            fetch_document,
-            name="fetch",
-            title="Fetch a document",
-            description=fetch_description(about),
-            annotations=_READS,
-        )
-    return server
+        reading = fetch_description(about)
+        tools.append(_tool(fetch_document, "fetch", title="Fetch a document", description=reading))
+    return _Server(
+        name,
+        version=__version__,
+        instructions=instructions(about, can_fetch=style.can_fetch),
+        tools=tools,
+        lifespan=partial(open_while_running, lifespan),
+        log_level="WARNING",
+    )
 
 
-async def _answered(fusion: Fusion, ctx: Context[Any, Any], *, budget: float, style: Style) -> Snapshot:
-    """Return the final snapshot, and tell of those before.
+class _Server(MCPServer[Any]):
+    """A server that refuses arguments in words of ours; those of Pydantic are for programmers."""
 
-    Raises:
-        ToolError: A required arm failed.
-    """
-    snapshot: Snapshot | None = None
-    try:
-        async with fusion:
-            async for snapshot in fusion:
-                if not snapshot.final:
-                    elapsed = snapshot.elapsed or 0.0
-                    # A client that is slow to take it must not hold up the answer.
-                    with anyio.move_on_after(budget - elapsed):
-                        await ctx.report_progress(
-                            round(elapsed * 1000, 3), budget * 1000, progress_of(snapshot, style=style)
-                        )
-            return await fusion.final()
-    except ArmError as error:
-        raise ToolError(words.failure(snapshot, error.arm, style.names)) from error
+    async def call_tool(self, *args: Any, **kwargs: Any) -> Any:
+        """Call a tool, as the server of the SDK does."""
+        try:
+            return await super().call_tool(*args, **kwargs)
+        except ToolError as error:
+            if why := why_refused(error.__cause__):
+                raise ToolError(why) from error.__cause__
+            raise
+
+
+def _tool(function: Callable[..., Any], name: str, *, title: str, description: str) -> Tool:
+    tool = Tool.from_function(function, name, title, description, annotations=_READS)
+    tool.fn_metadata.arg_model = strict(tool.fn_metadata.arg_model)
+    tool.parameters = tool.fn_metadata.arg_model.model_json_schema(by_alias=True)
+    return tool
 
 
 async def serve_stdio(server: MCPServer[Any]) -> None:
-    """Serve one client over standard input and output, until it leaves or the call is cancelled.
+    """Serve one client over standard input and output, until it leaves or is left.
 
-    Whatever is printed meanwhile goes to standard error. Unlike `server.run("stdio")`, it ends on Ctrl-C
-    while the client says nothing.
+    That is when SIGTERM comes, if the application has no handler of its own, or the call is cancelled.
+    Whatever is printed meanwhile goes to standard error. Unlike `server.run("stdio")`, it ends while the
+    client says nothing, and what is around the call is closed.
 
     Args:
         server: What `create_server` gave.
+
+    Raises:
+        OSError: Standard input or output is closed.
     """
     with stdin_that_ends() as end:
-        await run_until_cancelled(server.run_stdio_async, end)
+        await run_until_told(server.run_stdio_async, end)
 
 
 async def serve_http(
@@ -225,7 +241,7 @@ async def serve_http(
         on_ready: Called with the URL of the server, once connections are taken.
 
     Raises:
-        ValueError: `host` is every address of the machine, and no name is allowed.
+        ValueError: `host` is every address of the machine, and no name is allowed; or one is no name.
         TypeError: `allowed_hosts` is one text.
         OSError: The port is taken, or the address is none of this machine.
     """
@@ -233,11 +249,12 @@ async def serve_http(
     from rrf_stream.integrations.mcp._http import hosts_of, serve  # noqa: PLC0415
 
     hosts = hosts_of(host, allowed_hosts)
+    forms = [form for name in hosts for form in (name, f"{name}:*")]
     app = server.streamable_http_app(
         host=host,
         transport_security=TransportSecuritySettings(
-            allowed_hosts=[form for name in hosts for form in (name, f"{name}:*")],
-            allowed_origins=[f"{scheme}://{name}:*" for name in hosts for scheme in ("http", "https")],
+            allowed_hosts=forms,
+            allowed_origins=[f"{scheme}://{form}" for form in forms for scheme in ("http", "https")],
         ),
     )
 
@@ -246,23 +263,6 @@ async def serve_http(
             on_ready(f"http://{hosts[0]}:{chosen}/mcp")
 
     await serve(app, host=host, port=port, on_ready=ready)
-
-
-@asynccontextmanager
-async def _running(
-    given: Callable[[], AbstractAsyncContextManager[Any]] | None, _: MCPServer[Any]
-) -> AsyncIterator[Any]:
-    """Hold open what the retrievers need; let arms clean up before it closes."""
-    async with nullcontext() if given is None else given() as state:
-        try:
-            yield state
-        finally:
-            with anyio.CancelScope(shield=True):
-                await drain(_DRAIN)
-            # While a client is served over standard output, prints lead to standard error; what waits in
-            # the buffer must go there as well, and not to the client afterwards.
-            if sys.stdout is not None and not sys.stdout.closed:
-                sys.stdout.flush()
 
 
 def _result(text: str, data: SearchAnswer | FetchedDocument) -> CallToolResult:

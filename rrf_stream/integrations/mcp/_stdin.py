@@ -28,7 +28,12 @@ def stdin_that_ends() -> Iterator[Callable[[], None]]:
     Meanwhile the descriptor itself leads nowhere, so that no child process takes what is not its own. A
     thread stays behind that waits for standard input, if that has not ended; it keeps no interpreter
     from exiting.
+
+    Raises:
+        OSError: It is closed, or standard output is.
     """
+    if sys.stdin is None or sys.stdout is None:  # what the interpreter has for a descriptor that is closed
+        raise OSError("standard input and output must be open, as the client is there")
     usual = sys.stdin
     descriptor = usual.fileno()
     wire = os.dup(descriptor)

@@ -3,25 +3,41 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
-from collections import Counter
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["LONGEST_ID", "cut", "describe", "encodable", "id_text", "ids_meant", "one_line", "passage"]
+__all__ = [
+    "LONGEST_ID",
+    "Describe",
+    "cut",
+    "describe",
+    "described",
+    "encodable",
+    "forgiving",
+    "id_text",
+    "ids_meant",
+    "one_line",
+    "passage",
+    "visible",
+]
+
+Describe: TypeAlias = Callable[[Any], tuple[str, str]]
+"""Gives the title and the text of a document."""
 
 LONGEST_ID = 512
 """Characters of an id that are shown at most."""
-_SEARCHED = 8_000  # characters of a text in which a passage is looked for
-_STEM = 5  # characters by which words are taken for forms of one
+_SEARCHED = 4_000  # characters of a text in which a passage is looked for
 # Invisible, but part of how words and emoji are written.
 _JOINERS = "\u200c\u200d"
-_WORD = re.compile(r"\w+")
+_WORD = re.compile(r"\w{3,}")
 _TITLES = ("title", "name")
 _TEXTS = ("text", "content", "page_content", "body", "snippet")
+_logger = logging.getLogger("rrf_stream.mcp")
 
 
 def encodable(text: str) -> str:
@@ -29,13 +45,19 @@ def encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def one_line(text: str) -> str:
-    """Return text on one line, without anything invisible.
+def visible(text: str) -> str:
+    """Return text without what people do not see, which could tell a model something else than them.
 
-    So no document can forge the lines around it, nor tell a model what people do not see.
+    Spaces and line ends stay.
     """
+    hidden = {ord(c): None for c in set(text) if not (c.isprintable() or c.isspace() or c in _JOINERS)}
+    return text.translate(hidden)
+
+
+def one_line(text: str) -> str:
+    """Return text on one line, without anything invisible: no document can forge the lines around it."""
     line = " ".join(text.split())
-    return line if line.isprintable() else "".join(c for c in line if c.isprintable() or c in _JOINERS)
+    return line if line.isprintable() else " ".join(visible(line).split())
 
 
 def cut(text: str, limit: int) -> str:
@@ -48,48 +70,25 @@ def cut(text: str, limit: int) -> str:
     return f"{head.rstrip() if blank and len(head) >= limit // 2 else text[: limit - 1]}…"
 
 
-def passage(text: str, query: str, limit: int, *, title: str = "") -> str:
-    """Return the passage of a text that has the most words of a query.
+def passage(text: str, query: str, limit: int) -> str:
+    """Return the passage of a text around the longest word of a query that it has; else its beginning.
 
     Args:
         text: The text, of which the beginning is looked at.
         query: What was searched.
         limit: Characters at most.
-        title: What is shown beside it, and need not be said again.
     """
-    line = one_line(text[:_SEARCHED]).removeprefix(title).lstrip()
+    line = one_line(text[:_SEARCHED])
     if len(text) > _SEARCHED:
         line += " …"
     if len(line) <= limit or limit < 3:
         return cut(line, limit)
-    start = _best_start(line, query, limit)
+    folded = line.lower()
+    words = sorted(_WORD.findall(query.lower()), key=len, reverse=True)
+    found = next((at for word in words if (at := folded.find(word)) >= 0), 0)
+    lead = found - limit // 5
+    start = line.find(" ", lead, found) + 1 or found if lead > 0 else 0
     return f"… {cut(line[start:], limit - 2)}" if start else cut(line, limit)
-
-
-def _best_start(line: str, query: str, limit: int) -> int:
-    """Return where the passage starts: at a word, a little before the first of those that count."""
-    wanted = {_stem(word) for word in _WORD.findall(query) if len(word) > 2}
-    found = [(match.start(), _stem(match[0])) for match in _WORD.finditer(line)]
-    found = [(at, stem) for at, stem in found if stem in wanted]
-    lead = limit // 5
-    best, best_at = 0, 0
-    inside: Counter[str] = Counter()
-    end = 0
-    for at, stem in found:
-        while end < len(found) and found[end][0] < at + limit - 2 * lead:
-            inside[found[end][1]] += 1
-            end += 1
-        if len(inside) > best:
-            best, best_at = len(inside), at
-        inside[stem] -= 1
-        if not inside[stem]:
-            del inside[stem]
-    start = best_at - lead
-    return 0 if start <= 0 else line.find(" ", start, best_at) + 1 or best_at
-
-
-def _stem(word: str) -> str:
-    return word.casefold()[:_STEM]
 
 
 def id_text(value: Any) -> str:
@@ -104,13 +103,16 @@ def id_text(value: Any) -> str:
 
 
 def ids_meant(text: str) -> Iterator[Any]:
-    """Yield the ids that a text may stand for: itself, and what it says if it is JSON."""
+    """Yield the ids that a text may stand for: itself, and what it says if it is JSON as ids are shown.
+
+    Not `true` or `1.0`, which a dictionary takes for 1.
+    """
     yield text
     try:
         value = _hashable(json.loads(text))
     except (ValueError, RecursionError):
         return
-    if not isinstance(value, Mapping):
+    if isinstance(value, str) or (not isinstance(value, bool | float | Mapping) and id_text(value) == text):
         yield value
 
 
@@ -128,3 +130,36 @@ def describe(item: Any) -> tuple[str, str]:
 def _first_text(item: Any, names: tuple[str, ...]) -> str:
     values = (item.get(name) if isinstance(item, Mapping) else getattr(item, name, None) for name in names)
     return next((value for value in values if isinstance(value, str)), "")
+
+
+def described(describe: Describe, item: Any) -> tuple[str, str]:
+    """Return the title and text of a document.
+
+    Raises:
+        TypeError: `describe` gives something else than two texts.
+        Exception: What it raises.
+    """
+    title, text = describe(item)
+    if isinstance(title, str) and isinstance(text, str):
+        return title, text
+    raise TypeError(f"describe must give two texts, not {type(title).__name__} and {type(text).__name__}")
+
+
+def forgiving(describe: Describe) -> Describe:
+    """Return what describes as `describe` does, but has no words for a document on which that fails.
+
+    So one document does not cost the answer. The first failure is logged.
+    """
+    is_told = False
+
+    def forgiven(item: Any) -> tuple[str, str]:
+        nonlocal is_told
+        try:
+            return described(describe, item)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the hit has an id and a rank
+            if not is_told:
+                is_told = True
+                _logger.warning("rrf_stream.describe_failed: %r", error)
+            return "", ""
+
+    return forgiven

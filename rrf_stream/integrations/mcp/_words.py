@@ -87,14 +87,11 @@ def _certainty(snapshot: Snapshot, certain: int) -> str:
     return f"{first} certain; what follows might change in a complete search."
 
 
-def failure(snapshot: Snapshot | None, arm: str, names: Mapping[str, str]) -> str:
+def failure(snapshot: Snapshot, arm: str, names: Mapping[str, str]) -> str:
     """Return why there is no answer: an arm that every answer needs has failed."""
-    state = "failed"
-    if snapshot is not None and arm in snapshot.coverage:
-        state = _state(snapshot.coverage[arm])
     return (
-        f"there is no answer: {called(arm, names)}, which every answer needs, {state}. This says nothing "
-        "about what the documents hold; try again later."
+        f"there is no answer: {called(arm, names)}, which every answer needs, "
+        f"{_state(snapshot.coverage[arm])}. This says nothing about what the documents hold; try again later."
     )
 
 

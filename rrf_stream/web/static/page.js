@@ -52,7 +52,8 @@ const search = new Search({
   },
   problem(problem) {
     paint();
-    arms.halt("unknown");
+    if (newest) arms.halt("unknown");
+    else arms.rest(server.arms);
     finish(newest?.outcome === "failed" ? lineOf(newest) : lineOfProblem(problem, list.size));
     offer(againButton, true);
   },

@@ -42,7 +42,7 @@ export class Row {
    * Show a hit.
    * @param {Hit} hit
    * @param {Mark} mark
-   * @param {string} without What a final row had to do without; empty for nothing.
+   * @param {string} without The arms of which a final row lacks something; empty for none.
    */
   show(hit, mark, without) {
     const item = JSON.stringify(hit.item);
@@ -67,7 +67,11 @@ export class Row {
   sign(mark, without = "") {
     this.element.dataset.mark = mark;
     this.element.toggleAttribute("data-without", without !== "");
-    const words = { open: "may move", final: without ? `final, without ${without}` : "final", none: "" };
+    const words = {
+      open: "may move",
+      final: without ? `might differ with all of ${without}` : "final",
+      none: "",
+    };
     write(this.mark, words[mark]);
   }
 

@@ -46,15 +46,10 @@ export class Search {
     void this.#run(address, this.#control.signal);
   }
 
-  /**
-   * End the search that runs: the server notices, and nothing is told any more.
-   * @returns {boolean} Whether there was one.
-   */
+  /** End the search that runs: the server notices, and nothing is told any more. */
   stop() {
-    const was = this.#control;
+    this.#control?.abort();
     this.#control = null;
-    was?.abort();
-    return was !== null;
   }
 
   /**
@@ -87,7 +82,12 @@ export class Search {
       return LOST; // or aborted, which the caller sees
     }
     if (response.status !== 200 || !response.body) return refusal(response);
-    return this.#follow(readEvents(response.body), signal);
+    const chunks = readEvents(response.body);
+    try {
+      return await this.#follow(chunks, signal);
+    } finally {
+      void chunks.return(); // the server searches for as long as somebody reads
+    }
   }
 
   /**
@@ -96,6 +96,7 @@ export class Search {
    * @returns {Promise<Problem | null>}
    */
   async #follow(chunks, signal) {
+    let hasFinal = false;
     for (;;) {
       let step;
       try {
@@ -109,18 +110,44 @@ export class Search {
       let state;
       let problem;
       try {
-        state = snapshot && JSON.parse(snapshot.data);
+        state = snapshot && snapshotIn(snapshot.data);
         problem = end?.event === "error" ? { title: "", ...JSON.parse(end.data) } : null;
       } catch {
         return UNREADABLE;
       }
       if (state) this.#listener.snapshot(state);
-      if (end) {
-        void chunks.return();
-        return problem;
-      }
+      hasFinal = state?.final ?? hasFinal;
+      if (end) return problem ?? (hasFinal ? null : UNREADABLE);
     }
   }
+}
+
+/**
+ * Return the snapshot that an event tells of, of which all is there that the page shows.
+ * @param {string} data
+ * @returns {Snapshot}
+ * @throws {Error} It is none.
+ */
+function snapshotIn(data) {
+  /** @type {Snapshot} */
+  const told = JSON.parse(data);
+  const isSnapshot =
+    isTime(told.elapsed) &&
+    told.hits.every(({ id, ranks }) => id !== undefined && typeof ranks === "object" && ranks !== null) &&
+    told.coverage.arms.every((arm) => isText(arm.name) && isText(arm.status) && isTime(arm.elapsed)) &&
+    (told.blocking_arms ?? []).every(isText);
+  if (!isSnapshot) throw new TypeError("no snapshot");
+  return told;
+}
+
+/** @param {unknown} value */
+function isText(value) {
+  return typeof value === "string";
+}
+
+/** @param {unknown} value */
+function isTime(value) {
+  return value === null || typeof value === "number";
 }
 
 /**

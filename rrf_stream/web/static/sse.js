@@ -9,14 +9,12 @@
  * @typedef {object} ServerEvent
  * @property {string} event Its kind, "message" if the server named none.
  * @property {string} data Its lines of data, joined by line feeds.
- * @property {string} id The last id that the stream gave so far.
  */
 
 /** Takes text as it arrives, cut anywhere, and gives the events that are complete. */
 export class EventParser {
   #rest = "";
   #event = "";
-  #id = "";
   /** @type {string[]} */
   #data = [];
 
@@ -46,14 +44,12 @@ export class EventParser {
     const value = colon < 0 ? "" : line.slice(colon + 1).replace(/^ /, "");
     if (name === "data") this.#data.push(value);
     else if (name === "event") this.#event = value;
-    else if (name === "id" && !value.includes("\0")) this.#id = value;
   }
 
   /** @param {ServerEvent[]} events */
   #dispatch(events) {
-    if (this.#data.length) {
-      events.push({ event: this.#event || "message", data: this.#data.join("\n"), id: this.#id });
-    }
+    // A block without data, such as one of an id alone, is no event.
+    if (this.#data.length) events.push({ event: this.#event || "message", data: this.#data.join("\n") });
     this.#event = "";
     this.#data = [];
   }

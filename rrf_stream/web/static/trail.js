@@ -18,10 +18,13 @@ const HANDED_ON = ["top_k", "arms"];
 
 export class Trail {
   #kept = true;
+  #search = location.search;
 
-  /** @param {(place: Place) => void} moved Called when the person went back or forward. */
+  /** @param {(place: Place) => void} moved Called when the person went back or forward to another search. */
   constructor(moved) {
     window.addEventListener("popstate", () => {
+      if (location.search === this.#search) return; // a place on the page, such as the results
+      this.#search = location.search;
       this.#kept = true;
       moved(this.place);
     });
@@ -51,6 +54,7 @@ export class Trail {
     if (this.#kept) history.pushState(null, "", address);
     else history.replaceState(null, "", address);
     this.#kept = false;
+    this.#search = location.search;
   }
 
   /**
@@ -60,6 +64,7 @@ export class Trail {
    */
   correct(q, timeoutMs) {
     history.replaceState(null, "", addressOf(q, timeoutMs));
+    this.#search = location.search;
   }
 
   /** Keep the present search: Back will lead to it. */

@@ -14,7 +14,7 @@ import { listed } from "./words.js";
  * @typedef {object} View
  * @property {Hit[]} hits
  * @property {Mark[]} marks One a hit.
- * @property {string[]} without One a hit: the arms that a final row had to do without; empty for none.
+ * @property {string[]} without One a hit: the arms of which a final row lacks something; empty for none.
  */
 
 /**

@@ -53,7 +53,7 @@ const STATES = {
   failed: "failed",
   rejected: "not asked",
   skipped: "left out",
-  stopped: "not needed",
+  stopped: "stopped",
   cancelled: "stopped",
 };
 

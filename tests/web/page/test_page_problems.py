@@ -43,7 +43,7 @@ async def test_a_full_server_says_when_to_try_again(
         await ask(tab, "ants")
         await expect(words(tab)).to_contain_text(said)
         await expect(tab.locator("#detail")).to_contain_text("under way, as many as may")
-        await expect(arm(tab, "dense")).to_contain_text("unknown")
+        await expect(arm(tab, "dense")).to_contain_text("ready")
         await expect(tab.get_by_role("status")).to_contain_text(said)
         await other.close()
         await until(lambda: stage.asked["dense", "bees"].closed_at)
@@ -137,6 +137,19 @@ ANSWERS = {
     "a page of a proxy": (502, "text/html", "<h1>Bad gateway", "the search failed"),
     "an end without an end": (200, "text/event-stream", ": hello\r\n\r\n", "the connection was lost"),
     "a stream that is none": (200, "text/event-stream", f"{STREAM}\r\n\r\n", "the search failed"),
+    "no snapshot": (200, "text/event-stream", f'{STREAM}"hits":[]}}\r\n\r\n', "the search failed"),
+    "no arms": (
+        200,
+        "text/event-stream",
+        f'{STREAM}"hits":[],"elapsed":0,"coverage":{{"arms":[{{}}]}}}}\r\n\r\n',
+        "the search failed",
+    ),
+    "nothing, and its end": (
+        200,
+        "text/event-stream",
+        "event: done\r\ndata: {}\r\n\r\n",
+        "the search failed",
+    ),
     "a problem in the stream": (
         200,
         "text/event-stream",
@@ -164,6 +177,20 @@ async def test_answers_that_are_none_are_told(tab: Tab, served: page_kit.Server)
         await expect(tab.locator("#again")).to_be_visible()
         await expect(tab.locator("#stop")).to_have_text("Clear")
         await tab.unroute("**/search/stream*")
+
+
+async def test_a_stream_that_cannot_be_read_is_left(tab: Tab, served: page_kit.Server) -> None:
+    """Its body is cancelled, so that the server does not search on for nobody."""
+    await tab.goto(served.url)
+    await tab.evaluate("""() => {
+      window.fetch = async () => new Response(new ReadableStream({
+        start: (control) => control.enqueue(new TextEncoder().encode('event: snapshot\\ndata: {oops\\n\\n')),
+        cancel: () => { window.isLeft = true; },
+      }));
+    }""")
+    await ask(tab, "ants")
+    await expect(words(tab)).to_have_text("the search failed")
+    await page_kit.until_true(tab, "window.isLeft === true")
 
 
 async def test_what_is_typed_before_the_page_is_ready_counts(

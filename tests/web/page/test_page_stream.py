@@ -81,11 +81,11 @@ async def test_an_arm_that_is_cut_off_is_told(
     stage.end("lexical", "ants", *docs("abcdefgh"))
     stage.end("graph", "ants", *docs("abcdefgh"))
     stage.send("dense", "ants", *docs("abc"))
-    cut_off = re.compile(r"dense was cut off after 9\d\d ms: 3 of these would be the same anyway")
+    cut_off = re.compile(r"dense was cut off after [0-9.]+ m?s: 3 of these would be the same anyway")
     await expect(words(tab)).to_have_text(cut_off)
     await expect(arm(tab, "dense")).to_contain_text("late")
-    await expect(arm(tab, "dense")).to_contain_text(re.compile(r"9\d\d ms · 3 hits"))
-    marks = ["final"] * 3 + ["final, without dense"] * 5
+    await expect(arm(tab, "dense")).to_contain_text(re.compile(r"[0-9.]+ m?s · 3 hits"))
+    marks = ["final"] * 3 + ["might differ with all of dense"] * 5
     await expect(rows(tab).locator(".mark")).to_have_text(marks)
 
 

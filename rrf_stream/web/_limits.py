@@ -62,10 +62,6 @@ class Admission:
         self._of_client: Counter[str] = Counter()
         self.is_closed = False
 
-    def __len__(self) -> int:
-        """Return how many searches are under way."""
-        return len(self._under_way)
-
     def check_open(self) -> None:
         """Refuse everybody once the server is about to end.
 

@@ -158,8 +158,8 @@ def test_retry_after_is_when_the_first_place_is_free_at_the_latest() -> None:
                 pass
             assert (own_taken.value.status, own_taken.value.headers) == (429, {"Retry-After": seconds})
         with admission.admit("b", now=102.0, timeout=1):
-            assert len(admission) == 3
-    assert len(admission) == 0
+            assert len(admission._under_way) == 3
+    assert len(admission._under_way) == 0
 
 
 def test_places_are_free_again_whatever_happens() -> None:
@@ -173,7 +173,7 @@ def test_places_are_free_again_whatever_happens() -> None:
     second.__enter__()
     first.__exit__(None, None, None)
     with admission.admit("a", now=1.0, timeout=1):
-        assert len(admission) == 2
+        assert len(admission._under_way) == 2
     second.__exit__(None, None, None)
-    assert len(admission) == 0
+    assert len(admission._under_way) == 0
     assert not admission._of_client, "nothing is kept of clients that are gone"
